@@ -29,7 +29,7 @@ from tritontrace.threads import one_thread
 
 SECONDS = 20.0  # CPU time for everything a check runs: the longest one takes 5 on a quiet machine
 ARITHMETIC_SECONDS = 3.0  # instead, of a function that is given numbers alone: an endless loop is told of soon
-COMPILE_SECONDS = 4.0  # on the clock: compilers are processes of their own
+COMPILE_SECONDS = 4.0  # on the clock, where a notebook shows below a verdict what the compiler says afterwards
 stale.watch()
 tracing.keep_it_light()
 
@@ -40,10 +40,11 @@ def verdict(
     entry: Any,
     seed: int | None = None,
     later: Callable[[judging.Measure], None] | None = None,
+    compile_seconds: float = afterwards.SECONDS,
 ) -> Verdict:
     """The verdict on what the student's name stands for. Fresh inputs each time, unless a seed is given. later: see GPUPolicy."""
     seed = secrets.randbits(31) if seed is None else seed
-    trials = observed(exercise, entry, seed)
+    trials = observed(exercise, entry, seed, compile_seconds)
     if isinstance(trials, Verdict):
         return trials
 
@@ -65,10 +66,8 @@ def verdict(
 
 
 @one_thread()
-def observed(exercise: Exercise, entry: Any, seed: int, compile_seconds: float | None = None) -> list[Trial] | Verdict:
-    """Observe the student's name on all cases of the exercise, the compiler for COMPILE_SECONDS unless other ones are given; a
-    verdict says why nothing was seen."""
-    compile_seconds = COMPILE_SECONDS if compile_seconds is None else compile_seconds
+def observed(exercise: Exercise, entry: Any, seed: int, compile_seconds: float) -> list[Trial] | Verdict:
+    """Observe the student's name on all cases of the exercise, the compiler for so long; a verdict says why nothing was seen."""
     problem = _not_an_entry(exercise, entry)
     if problem:
         return criteria.refused(exercise, problem, "blank" if _is_blank(exercise, entry) else "refused")
@@ -133,11 +132,16 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     )
     seed = secrets.randbits(31)
     measures: list[judging.Measure] = []
-    later = measures.append if watched else None
-    found = criteria.refused(exercise, computed) if computed else verdict(exercise, entry, seed, later)
+    if computed:
+        whole = criteria.refused(exercise, computed)
+    elif watched:
+        whole = verdict(exercise, entry, seed, measures.append, COMPILE_SECONDS)
+    else:
+        whole = verdict(exercise, entry, seed)
+    found = whole.until_compiled() if watched else whole
     logbook.record_best(found)
     logbook.record_effort(exercise.id, "checks")
-    tried = found.points < exercise.points and found.outcome != "not_begun"
+    tried = found.points < exercise.points and found.outcome not in ("not_begun", "waiting")
     _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
     if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(hints_on(exercise.id)):
         found.remark = one_by_one([found.remark, say("criteria.entry.hint", exercise=exercise_id)])
@@ -145,8 +149,8 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     after = logbook.next_after(exercise) if found.outcome == "right" and not building else ""
     tree = json.dumps(wire.to_tree(found)) if building else ""
     points = Points(found.points, render.text(found, after), render.html(found, after), tree).display_result()
-    if watched and any(finding.late for finding in found.findings):
-        afterwards.go_on(found, partial(_judged_with_patience, exercise, entry, seed))
+    if found.waits:
+        afterwards.go_on(whole, partial(_judged_with_patience, exercise, entry, seed), partial(_kept, exercise))
     for measure in measures:
         _show_times_below(exercise, found, measure)
     return points
@@ -171,9 +175,15 @@ def _show_times_below(exercise: Exercise, found: Verdict, measure: judging.Measu
     afterwards.below("Its times on this GPU stand here when they are measured; the notebook goes on.", work)
 
 
+def _kept(exercise: Exercise, answered: Verdict) -> str:
+    """Keep what an answer has earned once the compiler has ended, and say what comes next, if all is right."""
+    logbook.record_best(answered)
+    return logbook.next_after(exercise) if answered.points == answered.out_of and answered.outcome == "right" else ""
+
+
 def _judged_with_patience(exercise: Exercise, entry: Any, seed: int) -> Verdict:
     """The verdict of the trace and of the compiler, which has a minute."""
-    trials = observed(exercise, entry, seed, compile_seconds=afterwards.SECONDS)
+    trials = observed(exercise, entry, seed, afterwards.SECONDS)
     return trials if isinstance(trials, Verdict) else criteria.judge(exercise, trials)
 
 

@@ -1,10 +1,12 @@
-"""Kinds of wrong results that need no exercise: an argument that is read by other strides, a result stored by others, a constant factor.
+"""Kinds of wrong results that need no exercise: an argument that is read by other strides, a result stored by others, a constant factor, a
+grid the other way round.
 
 Each is found by computing what the mistake would give, so that a sentence is said of a result that is just that.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -122,6 +124,34 @@ def unread(trials: Sequence[Trial], wrong: Sequence[Trial]) -> str:
         for kernel, unused in names.items()
     ]
     return one_by_one(sentences)
+
+
+def other_way_round(wrong: Sequence[Trial]) -> str:
+    """Say how the programs of a grid are counted, if along an axis of the result as many blocks are stored as one axis of the grid has
+    programs, and the other axis of the grid has just as many as there would be."""
+    for trial in wrong:
+        grid = trial.evidence.launches[0].grid
+        if len(trial.evidence.launches) > 1 or len(grid) < 2 or math.prod(grid[2:]) > 1:
+            continue
+        for _, out in trial.calls:
+            for stored, length in _stored_alone(out):
+                few, many = sorted(grid[:2])
+                if few < many and stored % few == 0 and -(-length // (stored // few)) == many:
+                    return say(
+                        "criteria.kind.other_way_round", grid=str(tuple(grid[:2])), first=grid[0], second=grid[1]
+                    )
+    return ""
+
+
+def _stored_alone(out: Any) -> Iterator[tuple[int, int]]:
+    """(how many, of how many) indices along each axis of a result are stored, where these are the first ones; the others are NaN, or 0."""
+    if not isinstance(out, torch.Tensor) or not out.is_floating_point() or not out.numel():
+        return
+    for axis, length in enumerate(out.shape):
+        stored = (out.nan_to_num() != 0).movedim(axis, 0).reshape(length, -1)
+        count = int(stored.any(1).sum())
+        if 0 < count < length and bool(stored[:count].all()):
+            yield count, length
 
 
 def right_while_short(right: Sequence[Trial], wrong: Sequence[Trial]) -> str:

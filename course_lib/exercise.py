@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -127,10 +127,19 @@ class Request:
 
 # trap: reports, exports and pages read status and cause, never a sentence: one that is read by code can be neither
 # mended nor translated, and a student's exception may contain it
-Status = Literal["passed", "partial", "failed", "same_cause", "not_judged", "not_measured"]
+Status = Literal["passed", "partial", "failed", "same_cause", "waiting", "not_judged", "not_measured"]
 About = Literal["result", "cost"]
 Outcome = Literal[
-    "right", "wasteful", "partly", "wrong", "not_begun", "did_not_run", "not_accepted", "not_judged", "excused"
+    "right",
+    "wasteful",
+    "partly",
+    "wrong",
+    "waiting",
+    "not_begun",
+    "did_not_run",
+    "not_accepted",
+    "not_judged",
+    "excused",
 ]
 CauseKind = (
     results.CauseKind
@@ -151,8 +160,8 @@ NOT_THE_RUN = ("blank", "refused", "fault", "wrong", "waste")  # kinds of causes
 class Finding:
     """One line of a verdict.
 
-    status    same_cause: failed for the cause of an earlier finding, which alone tells it;  not_judged: behind a gate that failed, or
-              nothing is known;  not_measured: there is no GPU
+    status    same_cause: failed for the cause of an earlier finding, which alone tells it;  waiting: the compiler goes on, see
+              Verdict.until_compiled;  not_judged: behind a gate that failed, or nothing is known;  not_measured: there is no GPU
     key       what the criterion is known by, whatever its title says
     missed    what a program did that lost its points, in a few words; `title` says what should hold
     about     whether it asks for the right result, or for what that costs
@@ -199,7 +208,7 @@ class Finding:
 
     @property
     def judged(self) -> bool:
-        return self.status not in ("not_judged", "not_measured")
+        return self.status not in ("waiting", "not_judged", "not_measured")
 
     @property
     def passed(self) -> bool:
@@ -248,6 +257,8 @@ class Verdict:
         kind = lost[0].cause.kind if lost and lost[0].cause else ""
         if not self.judged:
             return "not_judged"
+        if self.waits and all(finding.wasteful for finding in lost):
+            return "waiting"
         if not lost:
             excused = any(finding.cause and finding.cause.kind == "not_handed_out" for finding in self.findings)
             return "excused" if excused else "right"
@@ -259,6 +270,21 @@ class Verdict:
             begun: dict[str, Outcome] = {"blank": "not_begun", "refused": "not_accepted"}
             return begun.get(kind, "wrong")
         return "did_not_run"
+
+    @property
+    def waits(self) -> bool:
+        """Whether the compiler's word on some of it is still to come."""
+        return any(finding.status == "waiting" for finding in self.findings)
+
+    def until_compiled(self) -> Verdict:
+        """The verdict as it stands while the compiler goes on: what it was not asked in time is open, and earns nothing."""
+        findings = [replace(f, status="waiting", points=0.0) if f.late else f for f in self.findings]
+        return replace(self, findings=findings, points=self.points - self.points_of_late)
+
+    @property
+    def points_of_late(self) -> float:
+        """Those of its points that nothing but a compiler that was not asked in time speaks for."""
+        return sum(finding.points for finding in self.findings if finding.late)
 
     @property
     def cause(self) -> Cause | None:

@@ -168,8 +168,10 @@ def record_best(verdict: Verdict) -> None:
 
 
 def points_of(verdict: Verdict) -> dict[str, float]:
-    """The points and the extra credit of a verdict, as best() has them."""
-    return {verdict.exercise: verdict.points, _extra(verdict.exercise): verdict.bonus}
+    """The points and the extra credit of a verdict, as best() has them; none while it waits for the compiler, and none that the
+    compiler did not speak for."""
+    points = 0.0 if verdict.waits else verdict.points - verdict.points_of_late
+    return {verdict.exercise: points, _extra(verdict.exercise): verdict.bonus}
 
 
 def time_of(exercise_id: str) -> Timing | None:

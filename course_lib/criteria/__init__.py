@@ -201,8 +201,10 @@ def _kind(trials: Sequence[GradedTrial]) -> str:
     wrong = [t for t in ran if t.difference]
     if not wrong:
         return ""
-    return common_mistakes.unread(ran, wrong) or common_mistakes.right_while_short(
-        [t for t in ran if not t.difference], wrong
+    return (
+        common_mistakes.unread(ran, wrong)
+        or common_mistakes.other_way_round(wrong)
+        or common_mistakes.right_while_short([t for t in ran if not t.difference], wrong)
     )
 
 

@@ -101,8 +101,9 @@ class GradedTrial(Trial):
             for part, (got, right, name) in enumerate(_pairs(output, expected)):
                 label = f"out[{part}]" if name else "out"
                 missing = got is None and not _nothing(output)
+                backward = part and self.exercise.called == "forward and backward"
                 problem = (
-                    say("criteria.result.none_of_several")
+                    say(f"criteria.result.none_{'from_backward' if backward else 'of_several'}")
                     if missing
                     else self._compare(arguments, got, right, wrong, label)
                 )
@@ -268,6 +269,8 @@ class GradedTrial(Trial):
                 name = next(n for n, v in arguments.items() if isinstance(v, torch.Tensor))
                 where = "of_allocation" if self.evidence.launches else "at_the_end"
                 finding.detail = say(f"criteria.result.dtype_{where}", name=name)
+            elif self.evidence.launches:
+                finding.detail = say("criteria.result.dtype_as_asked", right=str(dtype))
             return say("criteria.result.dtype", right=str(dtype), got=str(got.dtype))
         wrong = self._marked(arguments, got, expected)
         if not bool(wrong.any()):

@@ -66,6 +66,7 @@ class Misconception:
     place    which of several results is looked at
     each     every result must be so in which all of these would be seen; else one is enough
     times    how many times nearer than to the right one a result must be
+    strict   with several functions, too, a wrong result that one of them gives right is none of this mistake
     """
 
     wrong: Wrong
@@ -74,6 +75,7 @@ class Misconception:
     place: int = 0
     each: bool = False
     times: float = 10
+    strict: bool = False
 
     def __call__(self, trials: Sequence[GradedTrial]) -> str:
         looks = (self._looks(t, call, found) for t in failing(trials) for call, found in results([t], self.place))
@@ -97,8 +99,19 @@ class Misconception:
         right = nth(trial.once(partial(right_of, **call), right_of, call), self.place)
         if any(is_closer_to(found, guess, right, self.times) for guess in given):
             return True
-        harmless = any(_near(guess, right) for guess in given) and (len(wrongs) > 1 or _near(found, right))
+        known_by_others = len(wrongs) > 1 and not self.strict
+        harmless = any(_near(guess, right) for guess in given) and (known_by_others or _near(found, right))
         return None if harmless or len(given) < len(guesses) else False
+
+
+def row_0(of_call: Callable[..., Any], name: str) -> Misconception:
+    """Make the mistake that every row is computed from row 0 of this argument."""
+
+    def wrong(**call: Any) -> Any:
+        return of_call(**call | {name: call[name][:1].expand_as(call[name])})
+
+    # sums of long rows are nearly alike, so what is computed from another row is compared closely
+    return Misconception(wrong, say("criteria.kind.of_row_0", name=name), each=True, times=1000)
 
 
 def _near(one: torch.Tensor, right: torch.Tensor) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from course_lib.exercise import Finding, Verdict
 from course_lib.render import cells
@@ -30,16 +31,32 @@ def below(meanwhile: str, work: Callable[[], Shown]) -> threading.Thread:
     return thread
 
 
-def go_on(first: Verdict, again: Callable[[], Verdict]) -> threading.Thread:
-    """Judge `again`, with patience, in a child; below the cell's value stands what `first` did not say."""
+def go_on(first: Verdict, again: Callable[[], Verdict], keep: Callable[[Verdict], str]) -> threading.Thread:
+    """Judge `again`, with patience, in a child; below the cell's value stands what `first` did not say.
+
+    keep   keeps the points that hold then, and returns a sentence on what comes next, or ""
+    """
 
     def work() -> Shown:
         with _one_at_a_time:
             try:
                 tree, _ = child.run(lambda: wire.to_tree(again()), seconds=SECONDS)
+                then = wire.from_tree(Verdict, tree)
             except (child.ChildLost, ValueError):
-                return NO_END, code(NO_END)
-        return _shown(first, wire.from_tree(Verdict, tree))
+                then = first
+        late = {finding.key for finding in first.findings if finding.late}
+        findings = [finding for finding in then.findings if finding.key in late]
+        if not findings or any(finding.late for finding in findings):
+            keep(first)
+            return NO_END, code(NO_END)
+        points = min(first.points, then.points)  # never more: what was lost on a GPU was not asked again
+        after = keep(replace(then, points=points, bonus=0.0))
+        heading = "The compiler has ended since:"
+        if then.points <= first.points:
+            heading = f"The compiler has ended since; what it says makes {points:g} of {then.out_of:g} points:"
+        new = [sentence for sentence in (then.remark, after) if sentence and sentence != first.remark]
+        text = "\n".join([heading, *map(of_finding, findings), *new])
+        return text, code(heading) + findings_html(findings) + "".join(f"<div>{code(one)}</div>" for one in new)
 
     return below(GOES_ON, work)
 
@@ -49,15 +66,3 @@ def in_time(findings: Sequence[Finding], gpu: str) -> Shown:
     extra = sum(finding.points for finding in findings)
     heading = f"Timed since, on {gpu}: extra credit {extra:g}." if gpu else "Not timed:"
     return "\n".join([heading, *map(of_finding, findings)]), code(heading) + findings_html([*findings])
-
-
-def _shown(first: Verdict, then: Verdict) -> Shown:
-    """The findings that were late, as they are now, in text and in HTML."""
-    late = {finding.key for finding in first.findings if finding.late}
-    findings = [finding for finding in then.findings if finding.key in late]
-    if any(finding.late for finding in findings):
-        return NO_END, code(NO_END)
-    heading = "The compiler has ended since:"
-    if then.points < first.points:  # never more: what was lost on a GPU was not asked again
-        heading = f"The compiler has ended since; what it says makes {then.points:g} of {then.out_of:g} points:"
-    return "\n".join([heading, *map(of_finding, findings)]), code(heading) + findings_html(findings)

@@ -91,7 +91,7 @@ def _hints(verdict: Verdict) -> str:
         hints = hints_on(find(verdict.exercise).id)
     except ValueError:
         return ""
-    if verdict.outcome in ("right", "not_judged", "not_begun"):
+    if verdict.outcome in ("right", "waiting", "not_judged", "not_begun"):
         return ""
     inner = ""
     for number, hint in reversed([*enumerate(hints, 1)]):

@@ -19,6 +19,7 @@ OUTCOMES: dict[Outcome, tuple[str, str, str]] = {  # its words, its sign, its co
     "wasteful": ("right, but wasteful", "≈", PARTLY),
     "partly": ("partly right", "◐", PARTLY),
     "wrong": ("wrong", "✗", WRONG),
+    "waiting": ("waiting for the compiler", "…", EDGE),
     "not_begun": ("not begun", "○", EDGE),
     "did_not_run": ("did not run", "✗", WRONG),
     "not_accepted": ("not accepted", "✗", WRONG),

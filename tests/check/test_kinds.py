@@ -106,6 +106,43 @@ def test_a_parameter_that_no_line_uses_is_told_where_a_result_is_wrong():
     assert criteria.judge(asked, [right]).remark == ""
 
 
+@pytest.mark.parametrize(
+    "grid, rows, columns, told",
+    [
+        ((2, 4, 1), 6, 20, True),
+        ((4, 2, 1), 12, 10, True),
+        ((2, 4, 1), 8, 20, False),  # no whole number of blocks along the rows has 4 of them
+        ((2, 2, 1), 6, 20, False),
+        ((2, 3, 1), 6, 20, False),
+        ((2, 4, 1), 12, 20, False),
+    ],
+)
+@pytest.mark.parametrize("before", [0.0, torch.nan])
+def test_a_grid_the_other_way_round(grid, rows, columns, told, before):
+    output = torch.full_like(X, before)
+    output[:rows, :columns] = X[:rows, :columns]
+    one = Trial(Case("a case", "plain", None), [{"x": X}], Evidence("a case", outputs=[output]))
+    one.evidence.launches = [Launch("k", grid, 8)]
+    found = common_mistakes.other_way_round([one])
+    assert bool(found) == told
+    if told:
+        assert says(found, "criteria.kind.other_way_round", grid=str(grid[:2]), first=grid[0], second=grid[1])
+
+
+def test_a_result_without_elements_shows_no_grid():
+    one = Trial(Case("a case", "plain", None), [{"x": X}], Evidence("a case", outputs=[X[:0]]))
+    one.evidence.launches = [Launch("k", (2, 4, 1), 8)]
+    assert common_mistakes.other_way_round([one]) == ""
+
+
+def test_a_dtype_that_is_asked_for_is_named_whatever_that_of_the_input():
+    asked = Exercise(**(vars(COPY) | {"oracle": lambda x: x.float()}))
+    one = Trial(Case("a case", "plain", None), [{"x": X.half()}], Evidence("a case", outputs=[X.half()]))
+    one.evidence.launches = [Launch("k", (1, 1, 1), 1)]
+    detail = criteria.GradedTrial.of(asked, one).difference.detail
+    assert says(detail, "criteria.result.dtype_as_asked", right="torch.float32")
+
+
 def test_a_warning_is_shown_once():
     """Triton's own words came six times with one check, each time with a line about tracemalloc."""
     warning = "/a/core.py:12: UserWarning: Logical operators are deprecated\n  warn(\n"

@@ -46,6 +46,13 @@ def test_one_result_is_enough_unless_each_must_be_so():
     assert everywhere([judged(3 * X, 3 * X)])
 
 
+def test_a_wrong_result_that_a_guess_gives_right_is_none_of_a_strict_slip():
+    either = Misconception([twice, thrice], "Twice or three times.", twice, each=True)
+    strict = replace(either, strict=True)
+    assert either([judged(3 * X), judged(7 * X)]) and not strict([judged(3 * X), judged(7 * X)])
+    assert strict([judged(3 * X), judged(3 * X)])
+
+
 def test_a_trial_is_compared_with_a_slip_once_and_so_is_its_copy():
     asked = []
 

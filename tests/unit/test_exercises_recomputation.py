@@ -370,6 +370,28 @@ def dropped_anew(x, p, seed, dy):
     return [out, the_right("seeded_dropout")(x=x, p=p, seed=seed + 1, dy=dy)[1]]
 
 
+def nothing_dropped(x, p, seed, dy):
+    return [the_right("seeded_dropout")(x=x, p=p, seed=seed, dy=dy)[0], dy / (1 - p)]
+
+
+def sigmoids(of_the_third):
+    """The results of sigmoid3 if the third factor of dx is this function of s3."""
+
+    def results(x, dy):
+        dx = dy.double() * R.mistakes.chain_of(x, [0, 1]) * of_the_third(R.mistakes.sigmoids_of(x)[2])
+        return [R.mistakes.sigmoids_of(x)[2].to(x.dtype), dx.to(x.dtype)]
+
+    return results
+
+
+def by_blocks(**call):
+    return R.mistakes.gradient_of_logits(**call, block=128).to(call["x"].dtype)
+
+
+def tensors(stored, recomputed):
+    return lambda n, itemsize, recompute: [t * n * itemsize for t in (recomputed if recompute else stored)]
+
+
 def not_divided(x, p, seed, dy):
     kept = R.oracles.kept_elements(x, p, seed)
     return [torch.where(kept, x, 0), torch.where(kept, dy, 0)]
@@ -388,8 +410,22 @@ def over_a_block(x, weight, rstd, dy):
         ("cross_entropy_backward", in_the_tail, ""),
         ("cross_entropy_backward", the_right("cross_entropy_backward"), ""),
         ("seeded_dropout", dropped_anew, "another_mask_backward"),
+        ("seeded_dropout", nothing_dropped, "no_mask_backward"),
         ("seeded_dropout", not_divided, "no_scale"),
         ("seeded_dropout", the_right("seeded_dropout"), ""),
+        ("sigmoid3", sigmoids(lambda s: s * (1 - s)), ""),
+        ("sigmoid3", sigmoids(torch.ones_like), "a_factor_is_missing"),
+        ("sigmoid3", sigmoids(lambda s: s * (1 + s)), "a_factor_is_another"),
+        ("cross_entropy_backward", by_blocks, "each_block_by_itself"),
+        ("sigmoid3_traffic", tensors((4, 4), (2, 3)), ""),
+        ("sigmoid3_traffic", tensors((4, 5), (2, 3)), "stored"),
+        ("sigmoid3_traffic", tensors((4, 4), (2, 4)), "recomputed"),
+        (
+            "sigmoid3_traffic",
+            lambda n, itemsize, recompute: [2 * n, 3 * n] if recompute else [4 * n, 4 * n],
+            "elements",
+        ),
+        ("sigmoid3_traffic", lambda n, itemsize, recompute: [10**400, 0], ""),
         ("rmsnorm_backward", over_a_block, "the_mean_over_the_block"),
         ("rmsnorm_backward", the_right("rmsnorm_backward"), ""),
         ("saved_bytes", lambda **c: R.oracles.kept_bytes(**c, inputs=True), "inputs_count"),

@@ -40,7 +40,7 @@ TRACING = [
         "sites",
     },
     {"recorded", "regions", "accesses", "faults", "races", "ordering", "threads", "cache", "memory", "watched"},  # data
-    {"divergence", "arithmetic", "blocks", "operations", "pattern", "sums", "work"},
+    {"parameters", "divergence", "arithmetic", "blocks", "operations", "pattern", "sums", "work"},
 ]
 HOPPER = [
     {"simulation"},

@@ -90,6 +90,20 @@ def the_last_rows_alone(trials: Sequence[Trial]) -> str:
     return say("coalescing.column_sum.the_last_rows_alone") if any(left_out) else ""
 
 
+def read_several_times(trials: Sequence[GradedTrial]) -> str:
+    """Say so if x is read more than once, on average, in each case whose sums are wrong."""
+    wrong = [t for t in trials if t.difference and t.evidence.launches]
+    times = []
+    for t in wrong:
+        of_x = [f for launch in t.evidence.launches for f in launch.footprints if f.tensor == "x"]
+        times.append(sum(f.read_bytes for f in of_x) / max(1, t.inputs[-1]["x"].nbytes))
+    if not times or min(times) < 1.2:
+        return ""
+    return say(
+        "coalescing.column_sum.read_several_times", times=min(times), case=wrong[times.index(min(times))].case.name
+    )
+
+
 def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
     """Say so if every sum of floats is right, and sums of halves are finite and further off than `budget`."""
 
@@ -99,7 +113,7 @@ def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
             for arguments, output in t.calls:
                 x, sums = arguments["x"], arguments["x"].double().sum(0)
                 finite = isinstance(output, torch.Tensor) and output.shape == sums.shape and output.isfinite().all()
-                if not finite or t.evidence.faults:
+                if not finite or output.dtype != torch.float32 or t.evidence.faults:
                     return ""
                 right[x.dtype].append(bool(((output - sums).abs() <= budget(sums, torch.float32, arguments)).all()))
         if not all(right[torch.float32]) or all(right[torch.float16]):

@@ -13,7 +13,8 @@ from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, passed_on
 from course_lib.criteria.results import SomeTrial
 from course_lib.exercise import Trial
-from course_lib.exercises.misconceptions import Misconception
+from course_lib.exercises.fusion.cases import nbytes
+from course_lib.exercises.misconceptions import Misconception, row_0
 from course_lib.mistakes import MistakeMatcher
 from course_lib.workloads.chains import traced_stages
 
@@ -65,6 +66,8 @@ def nan_of_exp(trials: Sequence[GradedTrial]) -> str:
     if any(bool((x.abs().amax(1) < 80).any()) for x in rows):  # exp(x) is neither 0 nor infinite there
         return UPSIDE_DOWN if not lanes and all(bool(nan.all()) for _, nan in pairs) else ""
     if any(map(_overflow, rows)):
+        if any(bool(out.isnan().any()) for _, out in results(trials, "ragged")):
+            return ""  # there nothing overflows: the cause is another one
         right = [x[~nan.any(1)] for x, nan in pairs if len(x) == len(nan)]
         return NOT_THE_MAXIMUM if any(map(_overflow, right)) else OVERFLOWS
     masked = [bool(x.isinf().any()) for x in rows]
@@ -81,6 +84,25 @@ def _overflow(rows: torch.Tensor) -> bool:
 def overflows(trials: Sequence[GradedTrial]) -> str:
     """Say so if a softmax of whole rows is NaN where exp(x) is infinite."""
     return OVERFLOWS if nan_of_exp(trials) == OVERFLOWS else ""
+
+
+def nan_beside_masked_positions(trials: Sequence[GradedTrial]) -> str:
+    """Say so if rows of a power of 2 of elements are right, and all elements of others are NaN, stored, and of no unset lane."""
+    nan: dict[bool, set[bool]] = {True: set(), False: set()}  # by whether a block that holds a row has masked positions
+    for t in trials:
+        if t.stopped or t.evidence.faults or t.evidence.poisoned or not t.evidence.launches:
+            return ""
+        written = sum(f.written_distinct_bytes for f in t.evidence.launches[-1].footprints if f.tensor == "out")
+        for call, out in results([t]):
+            if written < nbytes(out):
+                return ""
+            N = call["x"].shape[1]
+            whole = bool(out.isnan().all())
+            if whole or not t.difference:
+                nan[triton.next_power_of_2(N) != N].add(whole)
+            else:
+                return ""
+    return say("fusion.softmax.nan_beside_masked_positions") if nan == {True: {True}, False: {False}} else ""
 
 
 def columns_add_up(trials: Sequence[GradedTrial]) -> str:
@@ -179,6 +201,12 @@ def uncorrected(block: int) -> Callable[..., torch.Tensor]:
         return m[:, -1] + (blocks - m[:, :, None]).exp().sum((1, 2)).log() - right
 
     return loss_by(loss)
+
+
+def infinite_everywhere(trials: Sequence[Trial]) -> str:
+    """Say so if every result is infinite in each element."""
+    found = [bool(out.isposinf().all()) for _, out in results(trials)]
+    return say("fusion.online_softmax.infinite_everywhere") if found and all(found) else ""
 
 
 def all_zero(group: str, sentence: str) -> MistakeMatcher:
@@ -282,6 +310,13 @@ CROSS_ENTROPY = [
         each=True,
     ),
     Misconception(
+        lambda logits, target: logits.double().logsumexp(1) - logits.double()[0, target],
+        say("fusion.cross_entropy.the_target_in_row_0"),
+        each=True,
+        times=1000,
+    ),
+    *(row_0(loss_by(lambda x, right: x.double().logsumexp(1) - right), name) for name in ("logits", "target")),
+    Misconception(
         loss_by(lambda x, right: x.exp().sum(1).log() - right),
         say("fusion.cross_entropy.no_maximum"),
         each=True,
@@ -291,6 +326,7 @@ CROSS_ENTROPY = [
         say("fusion.cross_entropy.the_logarithm_of_the_softmax"),
     ),
 ]
+NO_DIVISION = Misconception(divided_by(lambda x, p: torch.ones(())), say("fusion.softmax.no_division"), each=True)
 STORES_ONE = say("fusion.chain_bytes.one_store_a_kernel")
 
 

@@ -22,6 +22,7 @@ from course_lib.exercises.recomputation.mistakes import (
     UPSIDE_DOWN,
     another_mask,
     cast_by_autograd,
+    in_tensors,
     mean_over_a_block,
     nan_if_hard,
     partial_sums_of_each_row,
@@ -58,6 +59,7 @@ sigmoid3_traffic = Exercise(
         Correct("stored", 2, say("recomputation.sigmoid3_traffic.title_stored")),
         Correct("recomputed", 2, say("recomputation.sigmoid3_traffic.title_recomputed")),
     ],
+    mistakes=[in_tensors],
 )
 
 sigmoid3 = Exercise(

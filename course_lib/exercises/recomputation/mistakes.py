@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 import triton
-from torch.nn.functional import gelu
+from torch.nn.functional import gelu, pad
 
 from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, passed_on
 from course_lib.exercise import Exercise, Trial
-from course_lib.exercises.misconceptions import Misconception
+from course_lib.exercises.misconceptions import Misconception, row_0
 from course_lib.exercises.recomputation.oracles import kept_elements, two_like_x
 from course_lib.mistakes import MistakeMatcher, every, on_exception, torch_did
 
@@ -138,8 +139,33 @@ def another_mask(trials: Sequence[Trial]) -> str:
         return ""
     forward = all(torch.equal(o[0] != 0, kept_elements(c["x"], c["p"], c["seed"]) & (c["x"] != 0)) for c, o in pairs)
     backward = all(torch.equal(out != 0, dx != 0) for _, (out, dx) in pairs)
-    sentence = say("recomputation.seeded_dropout.another_mask_backward")
-    return sentence if forward and not backward else ""
+    if not forward or backward:
+        return ""
+    nothing_dropped = all(torch.equal(dx != 0, c["dy"] != 0) for c, (_, dx) in pairs)
+    return say(f"recomputation.seeded_dropout.{'no' if nothing_dropped else 'another'}_mask_backward")
+
+
+def in_tensors(trials: Sequence[GradedTrial]) -> str:
+    """Say how many tensors a wrong count of bytes makes, forward and backward; or that it is a count of elements."""
+    made: dict[bool, set[tuple[float, ...]]] = {}
+    for t in (t for t in trials if t.difference):
+        for call, out in t.calls:
+            if not isinstance(out, list) or len(out) != 2 or not all(type(n) is int and n < 1 << 60 for n in out):
+                return ""
+            made.setdefault(call["recompute"], set()).add(tuple(n / call["n"] / call["itemsize"] for n in out))
+    if made and not any(t.difference is None for t in trials):
+        elements = all(
+            [n * call["itemsize"] for n in out] == [*t.exercise.oracle(**call)] for t in trials for call, out in t.calls
+        )
+        if elements:
+            return say("recomputation.sigmoid3_traffic.elements")
+    alike = {way: counts.pop() for way, counts in made.items() if len(counts) == 1}
+    way, counts = next(((way, counts) for way, counts in alike.items() if all(n % 1 == 0 for n in counts)), (None, ()))
+    if way is None:
+        return ""
+    forward, backward = map(int, counts)
+    how = "recomputed" if way else "stored"
+    return say(f"recomputation.sigmoid3_traffic.{how}", forward=forward, backward=backward)
 
 
 def sigmoids_of(x: torch.Tensor) -> list[torch.Tensor]:
@@ -154,12 +180,27 @@ def chain_of(x: torch.Tensor, factors: Sequence[int]) -> torch.Tensor:
     return math.prod((s[n] * (1 - s[n]) for n in factors), start=torch.ones_like(s[0]))
 
 
+def odd_factor(n: int, of: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Make the gradient in which the factor of sigmoid number n is `of(s)`."""
+    return lambda x, dy: dy.double() * chain_of(x, [m for m in range(3) if m != n]) * of(sigmoids_of(x)[n])
+
+
+TOLD_APART = 1000  # s (1 + s) of the third sigmoid is nearly 1: results are compared as closely as float32 allows
+
+
 SIGMOIDS = [
     Misconception(lambda x, dy: sigmoids_of(x)[1], say("recomputation.sigmoid3.two_sigmoids")),
     Misconception(
-        [lambda x, dy, n=n: dy.double() * chain_of(x, [m for m in range(3) if m != n]) for n in range(3)],
+        [odd_factor(n, torch.ones_like) for n in range(3)],
         say("recomputation.sigmoid3.a_factor_is_missing"),
         place=1,
+        times=TOLD_APART,
+    ),
+    Misconception(
+        [odd_factor(n, of) for n in range(3) for of in (lambda s: s * (1 + s), lambda s: s, lambda s: 1 - s)],
+        say("recomputation.sigmoid3.a_factor_is_another"),
+        place=1,
+        times=TOLD_APART,
     ),
     Misconception(lambda x, dy: chain_of(x, range(3)), say("recomputation.sigmoid3.forgets_dy"), place=1),
 ]
@@ -214,9 +255,28 @@ def logits_slip(wrong: Callable[..., torch.Tensor], says: str) -> Misconception:
     return Misconception(of_call, says)
 
 
+def gradient_of_logits(
+    x: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor, block: int = 0
+) -> torch.Tensor:
+    """Compute dx as a kernel does, in float64. block: each block of that many columns is divided by its own sum, and lse is not used."""
+    p = torch.exp(x.double() - lse.double()[:, None])
+    if block:
+        blocks = pad(x.double(), (0, -x.shape[1] % block), value=-torch.inf).unflatten(1, (-1, block))
+        p = blocks.softmax(2).flatten(1)[:, : x.shape[1]]
+    return (p - torch.zeros_like(p).scatter_(1, target[:, None], 1)) * dloss.double()[:, None]
+
+
 LOGITS = [
     logits_slip(lambda p, ones, dloss: p * dloss, say("recomputation.cross_entropy_backward.the_target_forgotten")),
     logits_slip(lambda p, ones, dloss: p - ones, say("recomputation.cross_entropy_backward.dloss_forgotten")),
+    logits_slip(lambda p, ones, dloss: p * dloss - ones, say("recomputation.cross_entropy_backward.dloss_on_p_alone")),
+    Misconception(
+        [partial(gradient_of_logits, block=2**k) for k in range(5, 14)],
+        say("recomputation.cross_entropy_backward.each_block_by_itself"),
+        each=True,
+        strict=True,
+    ),
+    *(row_0(gradient_of_logits, name) for name in ("x", "target", "lse", "dloss")),
 ]
 """Slips in cross_entropy_backward."""
 

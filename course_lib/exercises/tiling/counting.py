@@ -9,6 +9,13 @@ from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.tiling.oracles import fits_and_moves_least, traced
 from course_lib.mistakes import every, miscounted
 
+
+def bytes_of_tiles(m: int, n: int, k: int, bm: int, bn: int, itemsize: int) -> int:
+    """Bytes that are moved if each tile at an edge is a whole one."""
+    along_m, along_n = -(-m // bm), -(-n // bn)
+    return itemsize * (along_m * along_n * (bm + bn) * k + along_m * bm * along_n * bn)
+
+
 matmul_bytes = Exercise(
     id="tiling.matmul_bytes",
     signature="matmul_bytes(m: int, n: int, k: int, bm: int, bn: int, itemsize: int) -> int",
@@ -46,6 +53,19 @@ matmul_bytes = Exercise(
             lambda out, m, n, k, bm, bn, itemsize: out == traced(m, n, k, bm, bn, itemsize=itemsize).loads.bytes,
             say("tiling.matmul_bytes.forgets_the_result"),
         ),
+        every(
+            lambda out, itemsize, **call: (
+                type(out) in (int, float) and out * itemsize == traced(**call, itemsize=itemsize).bytes
+            ),
+            say("tiling.matmul_bytes.forgets_the_itemsize"),
+        ),
+        every(
+            lambda out, m, n, k, bm, bn, itemsize: (
+                out == itemsize * (m * k * -(-m // bm) + k * n * -(-n // bn) + m * n)
+            ),
+            say("tiling.matmul_bytes.the_other_way_round"),
+        ),
+        every(lambda out, **call: out == bytes_of_tiles(**call), say("tiling.matmul_bytes.whole_tiles")),
     ],
 )
 

@@ -38,6 +38,21 @@ def last_blocks(side: int):
     return lambda a: a[:, (a.shape[1] - 1) // side * side :].double().sum(1) if a.shape[1] > side else None
 
 
+def first_blocks(side: int):
+    """The sums if each step adds the first block of columns."""
+    return lambda a: -(-a.shape[1] // side) * a[:, :side].double().sum(1)
+
+
+def windows(side: int):
+    """The sums if each step begins one column after the step before."""
+    return lambda a: sum(a[:, start : start + side].double().sum(1) for start in range(-(-a.shape[1] // side)))
+
+
+def sums_of_blocks(height: int):
+    """The sums if each row of a block of rows has that of all of them."""
+    return lambda a: torch.cat([part.sum().expand(len(part)) for part in a.double().split(height)])
+
+
 row_sums = Exercise(
     id="tiling.row_sums",
     signature="row_sums(a: (M, K), column stride 1) -> (M,) float32",
@@ -63,6 +78,14 @@ row_sums = Exercise(
         *(
             Misconception(last_blocks(side), say("tiling.row_sums.the_last_block_alone"), sums)
             for side in (32, 64, 128, 256)
+        ),
+        *(
+            Misconception([slip(2**k) for k in powers], says, sums, each=True, strict=True)
+            for slip, powers, says in (
+                (first_blocks, range(4, 11), say("tiling.row_sums.the_first_block_each_time")),
+                (windows, range(4, 11), say("tiling.row_sums.windows_overlap")),
+                (sums_of_blocks, range(9), say("tiling.row_sums.the_whole_block")),
+            )
         ),
         on_race(say("tiling.row_sums.one_sum_of_several")),
     ],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ import torch
 from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, of_group
 from course_lib.exercise import Trial
-from course_lib.exercises.misconceptions import multiplied_in_tf32
+from course_lib.exercises.misconceptions import Misconception, multiplied_in_tf32
 from course_lib.exercises.tiling.oracles import product
 from course_lib.mistakes import as_tf32, every
 
@@ -37,7 +37,7 @@ def _without(axes: tuple[str, ...], output: Any, a: torch.Tensor, b: torch.Tenso
 
 
 SIDES = {"M": "bm", "N": "bn", "K": "bk"}
-AXES = [axes for count in (1, 2, 3) for axes in combinations(SIDES, count)]
+AXES = [axes for count in (1, 2, 3) for axes in itertools.combinations(SIDES, count)]
 
 
 last_tile_alone = every(_of_the_last_tile, say("tiling.tiled_matmul.keeps_the_last_piece"))
@@ -55,6 +55,86 @@ def whole_tiles_alone(trials: Sequence[GradedTrial]) -> str:
 
 
 looks_like_tf32 = multiplied_in_tf32(lambda a, b, **_: [product(as_tf32(a), as_tf32(b))], product)
+
+
+def _is_large(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether dozens of products of this size would take longer than judging."""
+    return a.shape[-2] * b.shape[-1] > 1 << 17
+
+
+def _of_the_last_block(side: int) -> Callable[..., torch.Tensor | None]:
+    """The product of the last block along K alone."""
+
+    def wrong(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
+        first = (a.shape[-1] - 1) // side * side
+        return None if _is_large(a, b) else product(a[..., first:], b[..., first:, :])
+
+    return wrong
+
+
+def _moved_by(name: str, side: int, what: str) -> Callable[..., torch.Tensor | None]:
+    """The product where the pointers of this factor do not go on after a block of `side` along K, or by its other stride, or by 1."""
+
+    def wrong(**factors: torch.Tensor) -> torch.Tensor | None:
+        if _is_large(**factors) or not factors[name].numel():
+            return None
+        x, axis = factors[name], -1 if name == "a" else -2
+        k = torch.arange(x.shape[axis])
+        step = side * {"not": 0, "one": 1, "other": x.stride(-3 - axis)}[what]
+        along = k % side * x.stride(axis) + k // side * step
+        starts = x.select(axis, 0)
+        lead = sum(
+            torch.arange(n).reshape(-1, *[1] * (starts.dim() - i - 1)) * stride
+            for i, (n, stride) in enumerate(zip(starts.shape, starts.stride(), strict=True))
+        )
+        places = x.storage_offset() + (lead[..., None] + along if name == "a" else lead[..., None, :] + along[:, None])
+        memory = x.as_strided([x.untyped_storage().nbytes() // x.element_size()], [1], 0)
+        if int(places.max()) >= len(memory):
+            return None
+        return product(**factors | {name: memory[places]})
+
+    return wrong
+
+
+BLOCKS = [2**k for k in range(4, 9)]
+the_last_block_alone = Misconception(
+    [_of_the_last_block(side) for side in BLOCKS],
+    say("tiling.matmul.the_last_piece_alone"),
+    product,
+    each=True,
+    strict=True,
+)
+pointers_go_on = [
+    Misconception(
+        [_moved_by(name, side, step) for side in BLOCKS for step in ("not", "one", "other")],
+        say("tiling.matmul.pointers_go_on", name=name),
+        product,
+        each=True,
+        strict=True,
+    )
+    for name in "ab"
+]
+
+
+def groups_of_one_height(trials: Sequence[GradedTrial]) -> str:
+    """Say so if tiles are left out as they are where all groups of programs have one height."""
+    looks = [_stored_by_such_groups(t) for t in trials if t.difference and t.evidence.launches]
+    return say("tiling.matmul.groups_of_one_height") if looks and all(looks) else ""
+
+
+def _stored_by_such_groups(trial: GradedTrial) -> bool:
+    """Whether such groups store just those elements of a result that are stored; not all of them are."""
+    output = trial.evidence.outputs[-1] if trial.evidence.outputs else None
+    if not isinstance(output, torch.Tensor) or output.dim() < 2 or not output.isnan().any():
+        return False
+    rows, columns = torch.arange(output.shape[-2])[:, None], torch.arange(output.shape[-1])
+    for height, side, width in itertools.product([2**k for k in range(1, 5)], BLOCKS, BLOCKS):
+        along_n = -(-len(columns) // width)
+        tiles, m, n = -(-len(rows) // side) * along_n, rows // side, columns // width
+        stored = m // height * height * along_n + n * height + m % height < tiles  # the number of its program
+        if trial.evidence.launches[-1].grid[0] == tiles and torch.equal(~output.isnan(), stored.expand_as(output)):
+            return True
+    return False
 
 
 def small_tiles(trials: Sequence[Trial]) -> str:

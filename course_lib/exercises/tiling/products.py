@@ -24,7 +24,15 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.tiling.cases import factors, tiled
 from course_lib.exercises.tiling.criteria import Counted
-from course_lib.exercises.tiling.mistakes import last_tile_alone, looks_like_tf32, small_tiles, whole_tiles_alone
+from course_lib.exercises.tiling.mistakes import (
+    groups_of_one_height,
+    last_tile_alone,
+    looks_like_tf32,
+    pointers_go_on,
+    small_tiles,
+    the_last_block_alone,
+    whole_tiles_alone,
+)
 from course_lib.exercises.tiling.oracles import in_float32, moved, pieces, product
 from course_lib.mistakes import on_race
 from tritontrace.results import Operation
@@ -202,6 +210,9 @@ matmul = Exercise(
     ],
     mistakes=[
         looks_like_tf32,
+        the_last_block_alone,
+        *pointers_go_on,
+        groups_of_one_height,
         on_race(say("tiling.matmul.one_tile_of_several")),
         small_tiles,
     ],

@@ -193,6 +193,12 @@ WRONG = [
         ),
     ),
     wrong("gather_rows", "torch gathers", [TRITON], ("return out", "return x[index]")),
+    wrong(
+        "gather_rows",
+        "masks by the row that it reads",
+        [PLAIN],
+        ("(k[:, None] < K) & (cols < N)", "(rows < K) & (cols < N)"),
+    ),
     wrong("gather_rows", "stores at the source row", [PLAIN], ("k[:, None] * N", "rows * N")),
     # -------------------- transpose
     wrong(
@@ -216,6 +222,12 @@ WRONG = [
         ),
         (", triton.cdiv(N, BLOCK))", ", N)"),
         ("BLOCK = 64", "BLOCK = 512"),
+    ),
+    wrong(
+        "transpose",
+        "the grid the other way round",
+        [PLAIN],
+        ("(triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK))", "(triton.cdiv(N, BLOCK), triton.cdiv(M, BLOCK))"),
     ),
     wrong("transpose", "tiles of four", [LOADS, STORES, ONCE], ("BLOCK = 64", "BLOCK = 4")),
     wrong("transpose", "tiles of eight", [LOADS, STORES], ("BLOCK = 64", "BLOCK = 8")),
@@ -260,6 +272,19 @@ WRONG = [
         "parts overwrite each other",
         [RAGGED, FLOAT16, LOADS, ONCE, TALL],
         ("tl.atomic_add(", "tl.store("),
+    ),
+    wrong("column_sum", "a result in the dtype of x", [FLOAT16, LOADS, ONCE], ("dtype=torch.float32", "dtype=x.dtype")),
+    wrong(
+        "column_sum",
+        "to the end from each part on",
+        [FLOAT16, RAGGED, LOADS, ONCE, TALL],
+        ("min(M, first + ROWS)", "M"),
+    ),
+    wrong(
+        "column_sum",
+        "the grid the other way round",
+        [PLAIN],
+        ("(triton.cdiv(N, BLOCK_N), triton.cdiv(M, ROWS))", "(triton.cdiv(M, ROWS), triton.cdiv(N, BLOCK_N))"),
     ),
     wrong("column_sum", "adds to what was there", [PLAIN], ("torch.zeros(N", "torch.empty(N")),
     wrong(

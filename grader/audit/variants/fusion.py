@@ -526,6 +526,9 @@ WRONG = [
     wrong("softmax", "masked positions hold 0", [RAGGED, APART, SOFTMAX], ('other=-float("inf")', "other=0")),
     wrong("softmax", "masked positions unset", [RAGGED, APART, SOFTMAX], (', other=-float("inf")', "")),
     wrong("softmax", "x taken as contiguous", [APART], ("row * row_stride", "row * N")),
+    wrong(
+        "softmax", "the largest magnitude", [RAGGED, APART, SOFTMAX], ("tl.max(x, axis=0)", "tl.max(tl.abs(x), axis=0)")
+    ),
     wrong("softmax", "no division", [PLAIN], ("p / tl.sum(p, axis=0)", "p")),
     wrong(
         "softmax",
@@ -568,6 +571,14 @@ WRONG = [
     wrong("online_softmax", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
     wrong(
         "online_softmax", "only whole blocks", [TRITON], ("range(0, N, BLOCK)", "range(0, N // BLOCK * BLOCK, BLOCK)")
+    ),
+    wrong("online_softmax", "no division", [PLAIN], ("tl.exp(x - m) / l", "tl.exp(x - m)")),
+    wrong("online_softmax", "the maximum stays where it starts", [PLAIN], ("        m = m_new\n", "")),
+    wrong(
+        "online_softmax",
+        "alpha on the new block, too",
+        [PLAIN],
+        ("l * alpha + tl.sum(tl.exp(x - m_new), axis=0)", "(l + tl.sum(tl.exp(x - m_new), axis=0)) * alpha"),
     ),
     wrong("online_softmax", "torch does it", [TRITON], ("return out", "return torch.softmax(x, 1)")),
     # -------------------- rmsnorm
@@ -656,6 +667,14 @@ WRONG = [
     wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - right")),
     wrong("cross_entropy", "base two", [PLAIN], ("tl.log(l)", "tl.log2(l)")),
     wrong("cross_entropy", "the first class", [PLAIN], (" + tl.load(target_ptr + row))", ")")),
+    wrong(
+        "cross_entropy",
+        "the target's logit of row 0",
+        [PLAIN],
+        ("logits_ptr + row * row_stride + tl.load(", "logits_ptr + tl.load("),
+    ),
+    wrong("cross_entropy", "the target of row 0", [PLAIN], ("target_ptr + row)", "target_ptr)")),
+    wrong("cross_entropy", "the logits of row 0", [PLAIN], ("logits_ptr + row * row_stride", "logits_ptr")),
     wrong("cross_entropy", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
     wrong(
         "cross_entropy",

@@ -322,6 +322,9 @@ WRONG = [
     wrong("sigmoid3", "stores s1 and s2", [ONLY_X, FIVE], source=STORING),
     wrong("sigmoid3", "two sigmoids", PLAIN, ("tl.sigmoid(tl.sigmoid(tl.sigmoid(x)))", "tl.sigmoid(tl.sigmoid(x))")),
     wrong("sigmoid3", "a factor is missing", PLAIN, (" * s1 * (1 - s1)", "")),
+    wrong("sigmoid3", "a sign in the third factor", PLAIN, ("s3 * (1 - s3)", "s3 * (1 + s3)")),
+    wrong("sigmoid3", "half of the third factor", PLAIN, ("s3 * (1 - s3)", "s3")),
+    wrong("sigmoid3", "backward returns nothing", PLAIN, ("        return dx\n", "")),
     wrong("sigmoid3", "forgets dy", PLAIN, ("dx = dy * s3", "dx = s3")),
     wrong("sigmoid3", "no mask on the stores", [RAGGED, LARGE], ("tl.sigmoid(x))), mask=i < n)", "tl.sigmoid(x))))")),
     wrong("sigmoid3", "whole blocks only", [RAGGED, LARGE], ("triton.cdiv(n, 1024)", "max(1, n // 1024)")),
@@ -417,6 +420,29 @@ WRONG = [
     # -------------------- cross_entropy_backward
     wrong("cross_entropy_backward", "the target forgotten", PLAIN, ("(p - tl.where(offs_n == target, 1.0, 0.0))", "p")),
     wrong("cross_entropy_backward", "dloss forgotten", PLAIN, (" * dloss\n", "\n")),
+    wrong(
+        "cross_entropy_backward",
+        "dloss on p alone",
+        PLAIN,
+        ("(p - tl.where(offs_n == target, 1.0, 0.0)) * dloss", "p * dloss - tl.where(offs_n == target, 1.0, 0.0)"),
+    ),
+    wrong(
+        "cross_entropy_backward",
+        "each block by itself",
+        [RAGGED, ONCE, DENSE, TABLE],
+        ("mask=offs_n < V, other=0)", "mask=offs_n < V, other=-float('inf'))"),
+        ("tl.exp(x - lse)", "tl.softmax(x)"),
+        ("min(4096,", "min(1024,"),
+    ),
+    wrong(
+        "cross_entropy_backward",
+        "the logits of row 0",
+        PLAIN,
+        ("tl.load(x_ptr + first + offs_n", "tl.load(x_ptr + offs_n"),
+    ),
+    wrong("cross_entropy_backward", "the target of row 0", PLAIN, ("target_ptr + row)", "target_ptr)")),
+    wrong("cross_entropy_backward", "lse of row 0", PLAIN, ("lse_ptr + row)", "lse_ptr)")),
+    wrong("cross_entropy_backward", "dloss of row 0", PLAIN, ("dloss_ptr + row)", "dloss_ptr)")),
     wrong("cross_entropy_backward", "the mean over rows", PLAIN, (" * dloss\n", " * dloss / tl.num_programs(0)\n")),
     wrong(
         "cross_entropy_backward", "exponentials that overflow", [LOGITS], ("tl.exp(x - lse)", "tl.exp(x) / tl.exp(lse)")
@@ -524,6 +550,7 @@ WRONG = [
     wrong("seeded_dropout", "a mask in memory", [NOTHING, ONCE], source=STORED_MASK),
     wrong("seeded_dropout", "drops what it should keep", PLAIN, (">= p", "< p")),
     wrong("seeded_dropout", "drops the number that is p", [ANY], (">= p", "> p")),
+    wrong("seeded_dropout", "backward with p = 0", PLAIN, ("dy, dx, n, ctx.p,", "dy, dx, n, 0.0,")),
     wrong("seeded_dropout", "no scale", PLAIN, ("x / (1 - p)", "x")),
     wrong(
         "seeded_dropout", "another mask backward", PLAIN, ("ctx.p, ctx.seed = p, seed", "ctx.p, ctx.seed = p, seed + 1")

@@ -170,6 +170,9 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates):
     wrong("ladder", "K steps count", [PLAIN], ('"times a is read, naive": 128', '"times a is read, naive": 256')),
     honest("ladder", "arithmetic", ("294912", "2 * 9 * 128 * 128"), ('"times a is read, tiles of 32": 4', '"times a is read, tiles of 32": 128 // 32')),
     wrong("row_sums", "the last block alone", [PLAIN], ("acc += tl.load", "acc = tl.load")),
+    wrong("row_sums", "the first block each time", [PLAIN], ("k = start + tl.arange", "k = tl.arange")),
+    wrong("row_sums", "blocks overlap", [PLAIN], ("range(0, K, BLOCK_K)", "range(0, tl.cdiv(K, BLOCK_K))")),
+    wrong("row_sums", "a sum without an axis", [PLAIN], ("tl.sum(acc, 1)", "tl.sum(acc)")),
     wrong("row_sums", "whole blocks alone", [ANY, FLOAT16], ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)"), tells="does a loop take no turn"),
     wrong("row_sums", "columns are not masked", [PLAIN], ("mask=(rows < M) & (k < K)", "mask=(rows < M) & (k >= 0)"), ("BLOCK_M=16, BLOCK_K=128", "BLOCK_M=16, BLOCK_K=1024")),
     wrong("row_sums", "rows are not masked", [ANY, FLOAT16], ("mask=(rows < M) & (k < K)", "mask=k < K")),
@@ -253,6 +256,13 @@ WRONG = [
     wrong("tiled_matmul", "adds in float16", ["correct.plain"], ("dtype=a.dtype", "dtype=torch.float16")),
     # -------------------- matmul_bytes
     wrong("matmul_bytes", "forgets the result", [TRACE, CUT], (" + m * n)", ")")),
+    wrong("matmul_bytes", "numbers, not bytes", [TRACE, CUT], ("itemsize * (", "(")),
+    wrong(
+        "matmul_bytes",
+        "whole tiles",
+        [CUT],
+        ("    a = m * k", "    m, n = triton.cdiv(m, bm) * bm, triton.cdiv(n, bn) * bn\n    a = m * k"),
+    ),
     wrong("matmul_bytes", "the result is read, too", [TRACE, CUT], (" + m * n)", " + 2 * m * n)")),
     wrong(
         "matmul_bytes",
@@ -398,6 +408,25 @@ WRONG = [
     ),
     wrong(
         "matmul", "strides of b swapped", ["correct.plain"], ("*b.stride()", "b.stride(0), b.stride(2), b.stride(1)")
+    ),
+    wrong("matmul", "a goes on by BLOCK_K", [STRIDED], ("a_ptrs += BLOCK_K * stride_ak", "a_ptrs += BLOCK_K")),
+    wrong(
+        "matmul",
+        "b stays where it is",
+        [RAGGED, STRIDED, BATCHED, LONG, SINGLE, *PERFORMANCE],
+        ("        b_ptrs += BLOCK_K * stride_bk\n", ""),
+    ),
+    wrong(
+        "matmul",
+        "each group as high as the others",
+        [RAGGED, SINGLE, *PERFORMANCE],
+        ("height = min(grid_m - first, GROUP)", "height = GROUP"),
+    ),
+    wrong(
+        "matmul",
+        "the last block alone",
+        [RAGGED, STRIDED, BATCHED, LONG, SINGLE, *PERFORMANCE],
+        ('acc = tl.dot(a, b, acc, input_precision="ieee")', 'acc = tl.dot(a, b, input_precision="ieee")'),
     ),
     wrong("matmul", "the first of each batch", [BATCHED], ("b_ptr + batch * stride_bb", "b_ptr + 0 * stride_bb")),
     wrong(

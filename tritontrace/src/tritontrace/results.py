@@ -341,6 +341,7 @@ class Requests:
     lane_bytes     bytes that a lane moves in one instruction, at most 16
     beside_bytes   bytes that it moves in this one and in the next ones, and that lie side by side
     joinable       whether nothing keeps the latter from being moved at once: they are aligned, and no mask cuts them
+    aligned_bytes  bytes that it would move if the compiler saw multiples of 16 in place of Warps.unaligned; 0 where it was not asked
     requests, sectors   in the programs that were looked at; 32-byte sectors, counted for each request
     needed         sectors if the bytes of each request lay side by side
     apart          bytes from lane to lane, most often; 0 where all lanes want one address
@@ -361,11 +362,22 @@ class Requests:
     needed: int = 0
     apart: int = 0
     by_data: bool = False
+    aligned_bytes: int = 0
+
+    @property
+    def thin(self) -> bool:
+        """Whether a lane moves less than it could, though all that it moves side by side it moves at once."""
+        return self.op != "atomic" and self.lane_bytes < 16 and not self.split
+
+    @property
+    def split(self) -> bool:
+        """Whether a lane moves what lies side by side in more instructions than it would take."""
+        return min(self.beside_bytes, 16) > self.lane_bytes
 
     @property
     def narrow(self) -> bool:
-        """Whether a lane moves what lies side by side in more instructions than it would take."""
-        return min(self.beside_bytes, 16) > self.lane_bytes
+        """Whether it takes more instructions than it would if the compiler knew more of addresses."""
+        return self.split or self.aligned_bytes > self.lane_bytes
 
     @property
     def strided(self) -> bool:
@@ -511,6 +523,11 @@ class Launch:
     simulated: Simulated | None = None
     warps: Warps | None = None
     sampled_from: int = 0  # programs, of which `programs` alone ran, and were counted; 0: none was left out
+    stopped_from: int = (
+        0  # programs, of which `programs` had begun when an access that stops a GPU ended it; 0: none did
+    )
+    configuration: str = ""  # of an autotuned kernel, the one that ran: "BLOCK=64, num_warps=4"
+    configurations: int = 0  # how many there are to choose from
 
     @property
     def flops(self) -> Flops:
@@ -673,6 +690,6 @@ class Replay:
     ready: list[int] = field(default_factory=list)  # results that the forward half had finished, by position
     faults: list[Fault] = field(default_factory=list)
     hazards: list[Hazard] = field(default_factory=list)  # of kernels in Gluon; the first says most
-    poisoned: list[str] = field(default_factory=list)  # "kernel `k`, line 5": masked positions loaded without `other`
+    poisoned: list[str] = field(default_factory=list)  # "kernel `k`, line 5": masked positions without `other`, and stored
     kernels: list[str] = field(default_factory=list)  # keys of the kernels launched, and of those they call
     compiled: list[Compiled] = field(default_factory=list)

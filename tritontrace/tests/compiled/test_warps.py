@@ -139,6 +139,39 @@ def test_what_lies_side_by_side_but_is_cut_or_not_aligned_cannot_be_joined(x, n,
     assert slow(found)[0] == ("narrow", 3, "load", 4.0)
 
 
+@triton.jit
+def rows(x_ptr, o_ptr, N, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * N + i, mask=i < N)
+    tl.store(o_ptr + tl.program_id(0) * N + i, x, mask=i < N)
+
+
+@pytest.mark.parametrize("n, lane_bytes, requests", [(1008, 16, 4), (1000, 2, 32), (1023, 2, 32)])
+def test_lanes_are_narrow_where_rows_are_no_multiple_of_16(n, lane_bytes, requests):
+    """1,024 halves for 4 warps: 4 requests of 512 bytes, or 32 of 64, of which none is all masked."""
+    x = X.to(torch.float16)
+    found = warps_for(rows, x, x, n, BLOCK=1024)
+    assert [(each.lane_bytes, each.beside_bytes, each.requests) for each in found.requests] == [
+        (lane_bytes, lane_bytes, requests)
+    ] * 2
+    narrow = n % 16 > 0
+    assert slow(found) == [("narrow", 3, "load", 8.0), ("narrow", 4, "store", 8.0)] * narrow
+    assert [each.aligned_bytes for each in found.requests] == [16 * narrow] * 2
+
+
+def test_lanes_that_would_be_no_wider_are_not_told():
+    """Two elements for each of 128 threads, whatever the size; and every second element."""
+    assert not [kind for kind, *_ in slow(warps_for(rows, X, X, 1001, BLOCK=128)) if kind == "narrow"]
+    assert not warps_for(every_second, X, X, 1001, BLOCK=1024).requests[0].narrow
+
+
+@triton.jit
+def every_second(x_ptr, o_ptr, N, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * N + 2 * i)
+    tl.store(o_ptr + i, x)
+
+
 @pytest.mark.parametrize("gpu", ARCHITECTURES)
 def test_a_transpose_that_the_compiler_sees_through_is_quiet(gpu):
     """64 x 64 floats: 16 KiB, in requests of 512 bytes; each word crosses shared memory in a pass of 32."""

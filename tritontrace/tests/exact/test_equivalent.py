@@ -4,6 +4,7 @@ from functools import reduce
 
 import pytest
 import torch
+import triton
 import triton.language as tl
 from exact import formulas as kernels
 from sentences import mentions, says
@@ -197,3 +198,24 @@ def test_known_blind_spots():
     one_value_alone = lambda x: torch.where(x == 3.0, 0.0, x)  # noqa: E731  which no random input is
     assert equivalent(one_value_alone, lambda x: x, ROWS)
     assert equivalent(lambda x: x.half().float(), lambda x: x, ROWS)
+
+
+@triton.jit
+def masked_softmax_kernel(x, out, N, BLOCK: tl.constexpr, LOW: tl.constexpr):
+    row, n = tl.program_id(0), tl.arange(0, BLOCK)
+    values = tl.load(x + row * N + n, n < N, other=LOW)
+    e = tl.exp(values - tl.max(values, 0))
+    tl.store(out + row * N + n, e / tl.sum(e, 0), n < N)
+
+
+@pytest.mark.parametrize("low, told", [(-1e6, ["-1e+06"]), (-5.0, None)])
+def test_a_number_that_stands_for_minus_infinity_is_named(low, told):
+    """It is no infinity here, and what another formula is for another reason has no such sentence."""
+
+    def masked(x):
+        out = torch.empty_like(x)
+        masked_softmax_kernel[(x.shape[0],)](x, out, x.shape[1], 128, low)
+        return out
+
+    found = equivalent(masked, lambda x: torch.softmax(x, -1), ROWS[:1])
+    assert found.outcome == "different" and (found.reason.parameters["constants"] if found.reason else None) == told

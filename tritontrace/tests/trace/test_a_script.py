@@ -1,5 +1,6 @@
 """A script is traced from the command line, unchanged, and the report says what its kernels did, in lines of its file."""
 
+import argparse
 import json
 import re
 import sys
@@ -9,8 +10,12 @@ import pytest
 import torch
 import triton
 
+from tritontrace import gpu
 from tritontrace.cli import main
-from tritontrace.cli.script import FAULTS, FINE, NOT_TRACED
+from tritontrace.cli.script import FAULTS, FINE, NOT_TRACED, gpu_named, named
+from tritontrace.results import Launch, Requests, Warps
+from tritontrace.tracing import launcher, show
+from tritontrace.tracing.recorded import Recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = """\
@@ -98,6 +103,67 @@ def test_faults_have_their_lines(traced, kind):
     assert (fault["kind"], fault["where"]) == (kind, f"script.py:{line}")
 
 
+def test_a_launch_that_a_fault_stops_says_how_far_it_came(traced, monkeypatch):
+    monkeypatch.setattr(launcher, "BATCH", 2 * 128)  # two programs at a time
+    text = HEAD.replace("mask=offs < n, other=0.0", "") + "x = torch.ones(1000)\n"
+    text += "scale_kernel[(8,)](x, x.clone(), 1000, BLOCK=128)\n"
+    status, out, _ = traced(text, "--format", "json")
+    (launch,) = json.loads(out)["launches"]
+    assert status == FAULTS and (launch["programs"], launch["stopped_from"]) == (8, 8)
+    status, out, _ = traced(text.replace("ones(1000)", "ones(200)"), "--format", "json")
+    (launch,) = json.loads(out)["launches"]
+    assert (launch["programs"], launch["stopped_from"], launch["bytes"]["load"]) == (2, 8, 0)
+
+
+def test_a_fault_is_told_by_the_exit_status_even_if_the_script_dies(traced):
+    launch, before, after, _ = FAULTY["race"]
+    text = HEAD.replace(before, after) + f"x = torch.ones(1000)\nout = torch.empty(1000)\n{launch}\n1 / 0\n"
+    assert traced(text)[0] == FAULTS
+
+
+TUNED = HEAD.replace(
+    "@triton.jit",
+    """\
+configs = [triton.Config({"BLOCK": block}, num_warps=4) for block in (128, 256)]
+@triton.autotune(configs, key=["n"])
+@triton.jit""",
+)
+
+
+def test_the_configuration_of_a_tuned_kernel_is_told(traced):
+    text = TUNED + "x = torch.ones(1000)\nscale_kernel[(8,)](x, torch.empty(1000), 1000)\n"
+    _, out, _ = traced(text, "--format", "json")
+    (launch,) = json.loads(out)["launches"]
+    assert launch["configuration"].startswith("BLOCK=128, num_warps=4") and launch["configurations"] == 2
+
+
+def test_a_gpu_that_there_is_not(traced):
+    for name, near in (("h100", ["H100 SXM", "H100 PCIe"]), ("H300", [])):
+        with pytest.raises(argparse.ArgumentTypeError) as refused:
+            gpu_named(name)
+        question = refused.value.args[0].parameters["question"]
+        assert question.parameters.get("near", []) == [f'"{each}"' for each in near]
+    with pytest.raises(SystemExit) as ended:
+        traced(HEAD + GOOD, "--gpu", "H100")
+    assert ended.value.code == 2
+
+
+def test_a_card_that_kernels_are_not_read_for_is_told():
+    assert "sm_90" in named(gpu.datasheet("B200")) and "sm_90" not in named(gpu.datasheet("H200"))
+
+
+def test_warps_that_find_nothing_say_so():
+    assert show.looked_at(Recorded()) == []
+    seen = Recorded()
+    seen.launches.append(
+        Launch("k", (1, 1, 1), warps=Warps("k", "sm_90", 1, requests=[Requests("line 2: `x`", "load", 16, 16)]))
+    )
+    (fine,) = show.looked_at(seen)
+    assert (fine.id, fine.parameters) == ("trace.warps.fine", {"lines": 1})
+    seen.launches[0].warps.requests[0].lane_bytes = 4  # of 16 side by side
+    assert show.looked_at(seen) == [] and len(show.of_warps(seen)) == 1
+
+
 def test_a_fault_belongs_to_the_launch_that_made_it(traced):
     two = "y = torch.ones(1000)\nscale_kernel[(8,)](y, y.clone(), 1000, BLOCK=128)\n"
     _, out, _ = traced(HEAD + two + "scale_kernel[(8,)](torch.empty(1000), y, 1000, BLOCK=128)\n", "--format", "json")
@@ -128,7 +194,10 @@ def test_a_script_that_cannot_be_traced_ends_in_one_sentence(traced, how):
 
 def test_what_was_counted_before_a_failure_is_shown(traced):
     status, out, err = traced(HEAD + GOOD + "1 / 0\n")
-    assert status == NOT_TRACED and "4,000 bytes loaded" in out and "ZeroDivisionError" in out and "line 16" in err
+    assert status == NOT_TRACED and "4,000 bytes loaded" in out and "ZeroDivisionError" in out.splitlines()[-1]
+    assert err == "done\n"  # one stream is enough
+    status, out, err = traced(HEAD + GOOD + "1 / 0\n", "--format", "json")
+    assert status == NOT_TRACED and "line 16" in json.loads(out)["stopped"] and "line 16" in err
 
 
 def test_no_such_script(capfd):

@@ -12,10 +12,10 @@ SIZES = 3 << 20, 3, 0, 1000  # bytes
 
 @pytest.fixture
 def arena():
-    return Arena(
-        Region(name, torch.empty(size, dtype=torch.uint8).untyped_storage(), 1, True, 0)
-        for name, size in zip("abcd", SIZES, strict=True)
-    )
+    regions = [Region(torch.empty(size, dtype=torch.uint8).untyped_storage(), 1, True, 0) for size in SIZES]
+    for name, region in zip("abcd", regions, strict=True):
+        region.names[name] = None
+    return Arena(regions)
 
 
 def test_tensors_lie_far_apart_on_boundaries(arena):

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from sentences import refusing
 
-from tritontrace.tracing import trace
+from tritontrace.tracing import KernelFault, trace
 
 F32, F16 = torch.float32, torch.float16
 
@@ -479,11 +479,64 @@ def test_names_and_second_tensors_of_one_name():
         first, second = torch.empty(64), torch.empty(64)
         strided_copy[(1,)](x, first, 64, STRIDE=1, BLOCK=64)
         strided_copy[(1,)](first, second, 64, STRIDE=1, BLOCK=64)
-    assert [f.tensor for f in t.launches[1].footprints] == ["o_ptr", "o_ptr#2"]
+    assert [f.tensor for f in t.launches[1].footprints] == ["x_ptr#2", "o_ptr#2"]
     assert t.accesses_to(first, "load").bytes == t.accesses_to("o_ptr", "load").bytes == 256
-    with refusing("asked.trace.no_name", KeyError, name="'z'", names="x_ptr, o_ptr, o_ptr#2"):
+    assert t.accesses_to(first).bytes == t.accesses_to("x_ptr#2").bytes == 512  # two names of one tensor
+    with refusing("asked.trace.no_name", KeyError, name="'z'", names="x_ptr, o_ptr, x_ptr#2, o_ptr#2"):
         t.accesses_to("z")
     assert t.accesses_to(torch.zeros(1)).bytes == 0
+
+
+@triton.jit
+def turned(source_ptr, target_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(target_ptr + i, tl.load(source_ptr + i))
+
+
+def test_each_kernel_names_its_tensors_by_its_own_parameters():
+    """Two kernels, and a launch that swaps both tensors of the one before it."""
+    a, b, other = torch.randn(64), torch.randn(64), torch.empty(64)
+    with trace() as t:
+        strided_copy[(1,)](a, b, 64, STRIDE=1, BLOCK=64)
+        strided_copy[(1,)](b, a, 64, STRIDE=1, BLOCK=64)
+        turned[(1,)](b, other, BLOCK=64)
+        with pytest.raises(KernelFault) as stopped:
+            turned[(1,)](b, torch.empty(32), BLOCK=64)
+    names = [[access.tensor for access in launch.accesses] for launch in t.launches[:3]]
+    assert names == [["x_ptr", "o_ptr"], ["x_ptr#2", "o_ptr#2"], ["source_ptr", "target_ptr"]]
+    assert stopped.value.fault.tensor == "target_ptr#2"
+    assert t.footprint("source_ptr").read_bytes == t.footprint(b).read_bytes == 4 * 3 * 64
+
+
+@triton.jit
+def parts(q_ptr, k_ptr, o_ptr, ROW: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * ROW + tl.arange(0, BLOCK)
+    tl.store(o_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.load(q_ptr + at) + tl.load(k_ptr + at))
+    tl.store(k_ptr + ROW + tl.arange(0, BLOCK), 1.0)
+
+
+def test_views_of_one_storage_bear_their_own_names():
+    """Columns of one matrix: their elements lie between one another, and each counts as its own parameter's."""
+    both, o = torch.randn(4, 32), torch.empty(4, 16)
+    with trace() as t:
+        parts[(4,)](both[:, :16], both[:, 16:], o, ROW=32, BLOCK=16)
+    (launch,) = t.launches
+    assert {(a.tensor, a.op, a.bytes) for a in launch.accesses} == {
+        ("q_ptr", "load", 256), ("k_ptr", "load", 256), ("k_ptr", "store", 256), ("o_ptr", "store", 256),
+    }  # fmt: skip
+    found = {f.tensor: (f.read_bytes, f.read_distinct_bytes, f.written_distinct_bytes) for f in launch.footprints}
+    assert found == {"q_ptr": (256, 256, 0), "k_ptr": (256, 256, 64), "o_ptr": (0, 0, 256)}
+    assert {fault.tensor for fault in t.faults} == {"k_ptr"}
+    told = {(fault.between, fault.line, fault.sentence.parameters["element"]) for fault in t.faults}
+    assert ("load and store", 3, 32) in told  # the second row of k_ptr, counted from where k_ptr begins
+    assert t.accesses_to(both).bytes == t.accesses_to("k_ptr").bytes == 768  # the memory is one
+
+
+def test_one_tensor_given_twice_has_one_name():
+    x = torch.randn(64)
+    with trace() as t:
+        turned[(1,)](x, x, BLOCK=64)
+    assert [(a.tensor, a.op) for a in t.launches[0].accesses] == [("source_ptr", "load"), ("source_ptr", "store")]
 
 
 @pytest.mark.parametrize("stride", [1, 2])

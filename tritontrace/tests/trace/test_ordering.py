@@ -21,6 +21,12 @@ def races(t) -> list[str]:
     return sorted({fault.tensor for fault in t.faults})
 
 
+def advice(t) -> dict[str, set]:
+    """What is told of the atomics that would order the accesses of a race; {} where none would."""
+    facts = [fault.sentence.parameters for fault in t.faults if fault.sentence.id == "trace.race.weak"]
+    return {name: {each for fact in facts for each in fact[name]} for name in ("lines", "options")} if facts else {}
+
+
 # ----------------------------------------------------------------------------------------------------- a lock
 
 
@@ -121,6 +127,26 @@ def test_a_lock_orders_what_lies_within_it(kernel, how, racing, order):
     assert races(t) == racing
     if not racing:
         torch.testing.assert_close(o, x.sum(0))
+
+
+@pytest.mark.parametrize("how, lines, options", [
+    ({"LOCK": "relaxed"}, {6}, {'sem="relaxed"'}),
+    ({"UNLOCK": "relaxed"}, {9}, {'sem="relaxed"'}),
+    ({"LOCK": "relaxed", "UNLOCK": "relaxed"}, {6, 9}, {'sem="relaxed"'}),
+    ({"LOCK": "acquire", "UNLOCK": "acquire"}, {9}, {'sem="acquire"'}),
+    ({"LOCK": "release"}, {6}, {'sem="release"'}),
+])  # fmt: skip
+def test_a_lock_that_is_too_weak_is_named(how, lines, options):
+    with trace() as t:
+        add_under_a_lock[(PROGRAMS,)](torch.randn(PROGRAMS, 16), zeros(1), torch.zeros(16), BLOCK=16, **how)
+    assert advice(t) == {"lines": lines, "options": options}
+
+
+@pytest.mark.parametrize("kernel", [add_beside_a_lock, load_before_the_lock, add_under_two_locks])
+def test_a_strong_lock_in_the_wrong_place_is_not_called_weak(kernel):
+    with trace() as t:
+        kernel[(PROGRAMS,)](torch.randn(PROGRAMS, 16), zeros(PROGRAMS), torch.zeros(16), BLOCK=16)
+    assert advice(t) == {}
 
 
 # ----------------------------------------------------------------------------------------------------- several locks
@@ -239,6 +265,7 @@ def test_a_ticket_orders_what_was_stored_before_it(kernel, how, racing):
     with trace() as t:
         kernel[(PROGRAMS,)](x, zeros(1), torch.zeros(PROGRAMS), o, PROGRAMS=PROGRAMS, BLOCK=16, **how)
     assert races(t) == racing
+    assert advice(t).get("options", set()) == {f'{name.lower()}="{value}"' for name, value in how.items()}
     if not racing:
         torch.testing.assert_close(o[0], x.sum())
 

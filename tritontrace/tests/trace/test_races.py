@@ -5,13 +5,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from sentences import says
 
 from tritontrace.messages import Message, say
-from tritontrace.tracing import ordering, races
+from tritontrace.tracing import memory, ordering, races
 from tritontrace.tracing.faults import Faults
 from tritontrace.tracing.memory import FIRST_WARP
 from tritontrace.tracing.ordering import Ordering, Sync
+from tritontrace.tracing.parameters import Parameters
 from tritontrace.ttir.launching import Site
 
 FLAG, OTHER_FLAG, LOCK = 100, 101, 102  # addresses
@@ -24,6 +26,9 @@ class Region:
         self.name, self.size, self.itemsize = name, size, itemsize
         self.start, self.nbytes, self.elements = 4096, size * itemsize, size
         self.loaded, self.stored = np.zeros(size, np.int32), np.zeros(size, np.int32)  # times, in this launch
+        self.parameters = Parameters({name: torch.empty(size)}, self.nbytes)
+
+    place = memory.Region.place
 
     def refine(self, parts: int) -> None:
         self.itemsize, self.size = self.itemsize // parts, self.size * parts

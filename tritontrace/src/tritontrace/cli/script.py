@@ -14,6 +14,8 @@ from pathlib import Path
 from types import FrameType
 
 from tritontrace import gpu
+from tritontrace.messages import say
+from tritontrace.ttir.frontend import TARGET
 from tritontrace.ttir.launching import KernelError, KernelFault
 
 FINE, FAULTS, NOT_TRACED = 0, 1, 2  # exit statuses
@@ -33,11 +35,24 @@ def parser_for(name: str, description: str) -> argparse.ArgumentParser:
         "-o", "--output", type=Path, metavar="FILE", help="write the report there instead of showing it"
     )
     parser.add_argument(
-        "--gpu", choices=gpu.NAMES, help="which GPU answers the script; by default this machine's, or an H200"
+        "--gpu",
+        type=gpu_named,
+        metavar="NAME",
+        help="which GPU answers the script; by default this machine's, or an H200",
     )
     parser.add_argument("--sms", type=positive, help="its number of SMs, over which persistent kernels spread")
     parser.add_argument("--seconds", type=positive, default=600, help="how long the script may take (600)")
     return parser
+
+
+def gpu_named(text: str) -> str:
+    """Read the name of a GPU; argparse says which one may be meant, or which there are, if there is none of that name."""
+    if text in gpu.NAMES:
+        return text
+    near = [f'"{name}"' for name in gpu.NAMES if name.upper().startswith(text.upper())]
+    names = [f'"{name}"' for name in gpu.NAMES]
+    question = say("asked.script.gpu_near", near=near) if near else say("asked.script.gpu_names", names=names)
+    raise argparse.ArgumentTypeError(say("asked.script.gpu", name=text, question=question))
 
 
 def positive(text: str) -> int:
@@ -66,7 +81,12 @@ def card_of(options: argparse.Namespace) -> gpu.GPU:
 def named(card: gpu.GPU) -> str:
     """ "an H200 with 132 SMs"."""
     article = "an" if card.name[0] in "AHLR" else "a"
-    return f"{article} {card.name} with {card.sms} SMs"
+    other = (
+        ""
+        if int(card.architecture.removeprefix("sm_")) < 100
+        else f", though kernels are read as for an sm_{TARGET.arch}"
+    )
+    return f"{article} {card.name} with {card.sms} SMs{other}"
 
 
 def run(script: Path, arguments: Sequence[str], seconds: int) -> str:

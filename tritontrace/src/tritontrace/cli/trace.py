@@ -17,6 +17,7 @@ from tritontrace import gpu
 from tritontrace.cli.script import (
     FAULTS,
     FINE,
+    NOT_TRACED,
     cannot,
     card_of,
     named,
@@ -73,9 +74,10 @@ def main(arguments: Sequence[str]) -> int:
         traced.warps(card.architecture)
     if traced.launches:
         write(options, _report(options, traced, card, problem))
-    if problem:
-        return FAULTS if traced.faults else cannot(problem)
-    return FAULTS if traced.faults else FINE
+    if traced.faults:
+        return FAULTS
+    shown = traced.launches and options.format == "table" and not options.output  # the problem is its last line
+    return NOT_TRACED if problem and shown else cannot(problem) if problem else FINE
 
 
 def _report(options: argparse.Namespace, traced: Trace, card: gpu.GPU, problem: str) -> str:

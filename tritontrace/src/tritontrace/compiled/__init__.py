@@ -49,7 +49,7 @@ from tritontrace.compiled.show import Shown, ShownWarps, remarks
 from tritontrace.compiled.text import NotThere, Text
 from tritontrace.gpu import NAMES, SHARED_BYTES, datasheet
 from tritontrace.messages import say
-from tritontrace.results import Compiled, Warps
+from tritontrace.results import Compiled, Requests, Warps
 from tritontrace.ttir.frontend import ALIGNED, OPTIONS, Front, NotAnArgument, flat_values, front_of
 from tritontrace.ttir.launching import grid_of, is_descriptor, plain
 
@@ -219,7 +219,30 @@ def _warps(
     requests, passes = warps.counted(Places(function, arguments), accesses)
     unaligned = list(dict.fromkeys(name for name, value in named if value is not None and value % ALIGNED))
     whole = all(each.whole for each in threads)
+    if unaligned and (thin := [each for each in requests if each.line and each.thin]):
+        options = {name: value for name, value in front.options.items() if name in OPTIONS}
+        _ask_how_wide(thin, function, {**arguments, **_aligned(arguments, unaligned)}, options, gpu)
     return Warps(facts.kernel, gpu, len(chosen), "", requests, passes, unaligned, whole)
+
+
+def _ask_how_wide(
+    thin: Sequence[Requests], function: Any, arguments: dict[str, Any], options: dict[str, Any], gpu: str
+) -> None:
+    """Note how much lanes would move of these requests if the kernel were given these arguments."""
+    found, _ = _compile(function, (), {**options, **arguments}, gpu)
+    for each in thin:
+        bits = (found.loads if each.op == "load" else found.stores).get(each.line, 0)
+        each.aligned_bytes = bits // 8
+
+
+def _aligned(arguments: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """What stands in for arguments, so that the compiler sees multiples of 16."""
+    given = {name: arguments[name] for name in names}
+    return {
+        name: ALIGNED * (value // ALIGNED + 1) if isinstance(value, int) else torch.empty(1, dtype=value.dtype)
+        for name, value in given.items()
+        if isinstance(value, (int, torch.Tensor))
+    }
 
 
 def numbers_of(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, int | None]]:

@@ -9,6 +9,7 @@ from html import escape
 from tritontrace.compiled.places import Places
 from tritontrace.compiled.warps import WIDEST
 from tritontrace.gpu import datasheet
+from tritontrace.messages import say
 from tritontrace.results import Compiled, Passes, Requests, Slow, Warps
 from tritontrace.words import plural
 
@@ -27,6 +28,15 @@ class Shown(Compiled):
 
 class ShownWarps(Warps):
     """The requests and passes that warps_for found, which show themselves as a table."""
+
+    @property
+    def slow(self) -> list[Slow]:
+        """Lines that are slow for a reason that bytes and sectors do not show.
+
+        >>> [(each.kind, each.op, each.times) for each in warps_for(copy, x, y, 1000, BLOCK=1024).slow]
+        [('narrow', 'load', 4.0), ('narrow', 'store', 4.0)]
+        """
+        return slow_lines(self)
 
     def __str__(self) -> str:
         return _text(*_of_warps(self))
@@ -168,7 +178,18 @@ def slow_lines(found: Warps, efficiency: Mapping[tuple[int, str], float] | None 
             continue
         known = (efficiency or {}).get((Places.line(each.line), each.op), 1.0)
         verb = {"load": "loads", "store": "stores", "atomic": "updates"}[each.op]
-        if each.narrow:
+        if each.narrow and not each.split:
+            sentence = say(
+                "compiler.warps.narrow",
+                kernel=found.kernel,
+                place=each.line,
+                does=say(f"compiler.warps.{each.op}"),
+                bytes=each.lane_bytes,
+                wide=each.aligned_bytes,
+                names=[f"`{name}`" for name in found.unaligned],
+            )
+            reasons.append(Slow("narrow", each.line, each.op, each.aligned_bytes / each.lane_bytes, sentence))
+        elif each.narrow:
             beside = min(each.beside_bytes, WIDEST)
             of = f" It knows nothing of {_listed(found.unaligned)}." if found.unaligned else ""
             why = (

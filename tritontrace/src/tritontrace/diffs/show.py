@@ -80,7 +80,7 @@ def heading(diff: Changes, kernel: Kernel) -> str:
     if kernel.status == "equal":
         parts.append("equal")
     elif equal:
-        parts.append(f"{plural(equal, 'row')} equal")
+        parts.append(f"{plural(equal, 'line')} unchanged, not shown")
     return ", ".join(parts)
 
 

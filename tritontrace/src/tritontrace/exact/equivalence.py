@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from tritontrace.exact.field import PRIMES, field
+from tritontrace.exact.field import PRIMES, VAST, field
 from tritontrace.exact.host import Host
 from tritontrace.exact.launches import Assigned, ExactLauncher, Memory, NotApplicable
 from tritontrace.messages import say
@@ -18,6 +19,8 @@ from tritontrace.tracing.opening import opened
 from tritontrace.ttir.launching import Site
 
 Outcome = Literal["equal", "different", "not applicable"]
+LOW = -1e4  # a mask's number; beyond VAST it is taken for one that lies below all others
+FLOATS = re.compile(r"arith\.constant (?:dense<)?(-\d\.\d+E\+\d+)>? : (?:tensor<[\dx]*x)?b?f", re.IGNORECASE)
 RUNS = 2  # equal in so many fields is equal; different in so many is different
 Case = Sequence[Any] | dict[str, Any]  # arguments, by place or by name
 
@@ -34,7 +37,8 @@ class Equivalence:
                             element; None if no kernel wrote it
     exact_line              whether `line` is of the first kind
 
-    reason    why it is not applicable, or in which way results differ other than in their elements
+    reason    why it is not applicable, or in which way results differ other than in their elements; or which constants of the kernels
+              of one of the two may be meant as minus infinity, and are none
     chance    an upper bound of the probability that one element of another formula, a polynomial of degree d, was equal by
               accident, divided by d ** 2
 
@@ -67,7 +71,8 @@ class Equivalence:
         place = f"{self.output}[{', '.join(map(str, self.element))}]"
         which = "from" if self.exact_line else "stored by"
         line = f"; {which} {self.line}" if self.line else ""
-        return f"different: case {self.case}, {place} and {self.share:.0%} of its elements{line}"
+        why = f". {self.reason}" if self.reason else ""
+        return f"different: case {self.case}, {place} and {self.share:.0%} of its elements{line}{why}"
 
 
 class Reference:
@@ -165,6 +170,7 @@ class FieldRun:
     lost: set[str]
     chosen: set[int]
     memory: Memory
+    low: set[float]  # constants of its kernels that stand far below zero
     case: Case | None = None
 
 
@@ -199,7 +205,13 @@ def run_in_a_field(
         set(memory.field.lost),
         memory.field.chosen or set(),
         memory,
+        {value for launched in launcher.seen.fronts for value in _low(launched.text)},
     )
+
+
+def _low(text: str) -> Iterator[float]:
+    """Constants of a kernel that one may have meant as minus infinity, though they are numbers like others here."""
+    yield from (value for value in map(float, FLOATS.findall(text)) if -VAST < value <= LOW)
 
 
 def _output(name: str, tensor: torch.Tensor, memory: Memory, sites: list[Site]) -> Output:
@@ -283,7 +295,9 @@ def _in_a_field(f: Reference, g: Reference, number: int, case: Case, attempt: in
                 return _not_told(number, lost)
             element = tuple(int(i) for i in np.argwhere(~same)[0])
             line, exact = _line(f, g, case, attempt, a, element)
-            return Equivalence("different", number, a.name, element, float((~same).mean()), line, exact)
+            low = sorted(mine.low ^ other.low)
+            why = say("exact.differs.low", constants=[f"{value:g}" for value in low]) if low else ""
+            return Equivalence("different", number, a.name, element, float((~same).mean()), line, exact, why)
     return Equivalence("equal", number)
 
 

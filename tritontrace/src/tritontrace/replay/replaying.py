@@ -451,7 +451,8 @@ def replay(
         evidence.saved = None if tape.halves.saved is None else list(tape.halves.saved.values())
         evidence.ready = tape.halves.ready
         faults = t.fault_log.with_equal_values()  # cases have few data
-        evidence.faults = [fault for fault in faults if fault.kind != "undefined"]  # Evidence.poisoned says it
+        reached = any(fault.kind == "undefined" for fault in faults)  # Evidence.poisoned says it
+        evidence.faults = [fault for fault in faults if fault.kind != "undefined"]
         evidence.outputs = [_copied(result) for result in results]
         evidence.operations = tape.operations
         spare = spare_bytes(tape, results[-1])
@@ -461,7 +462,7 @@ def replay(
                 if _bytes(value) != untouched[index][name]:
                     sentence = say("trace.value.input_changed_by_torch", tensor=name)
                     evidence.faults.append(Fault("input changed", sentence, tensor=name))
-        evidence.poisoned = [f"kernel `{kernel}`, line {line}" for kernel, line in sorted(t.poisoned)]
+        evidence.poisoned = [f"kernel `{name}`, line {line}" for name, line in sorted(t.poisoned) if reached]
         evidence.kernels = sorted(kernels.with_helpers(tape.keys, log["kernels"]))
         if launched is not None:
             fronts = zip([*before, *tape.launched], t.fronts, strict=True)

@@ -22,6 +22,7 @@ evaluation     evaluate.py  operations -> Python functions;  program.py  what th
 memory         memory.py  where tensors lie, and what was done to each element;  pattern.py  addresses -> requests, sectors, lines
                accesses.py  an access of many programs, looked at, counted, and done
 data           recorded.py  launches, steps, traffic, FLOPs, and their sums;  regions.py  the tensors that kernels were given
+               parameters.py  what of a tensor is whose
                faults.py  what a GPU would get wrong;  races.py, ordering.py  programs that disturb one another, and what orders them
                cas_loads.py  loads that are compared again;  wraps.py  products that are too large for int32
                threads.py  threads of one program;  watched.py  values of a variable;  cache.py  the L2 model

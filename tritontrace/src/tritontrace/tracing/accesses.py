@@ -20,7 +20,7 @@ from tritontrace.tracing.blocks import spread
 from tritontrace.tracing.cache import occurrence
 from tritontrace.tracing.faults import Faults
 from tritontrace.tracing.memory import Arena, Batch, Region, layout_of, threads_of
-from tritontrace.tracing.ordering import MAX_SYNCHRONISING, Sync
+from tritontrace.tracing.ordering import MAX_SYNCHRONISING, Sync, Weak
 from tritontrace.tracing.pattern import SECTOR, Shape, Shapes, count_each
 from tritontrace.tracing.sums import Sum, whole
 from tritontrace.ttir import elements
@@ -155,6 +155,7 @@ class Accesses:
     """The memory of one launch. Addresses are offsets in its arena.
 
     counted   an Access for each tensor, operation and line;  batches  what was done, in order;  syncs  what orders programs
+    weak      the atomics that would order more without an option of theirs
     passed    how many barriers the threads of each program have passed, up to the last program that has passed any
     poisoned  (kernel, line) of each load that left lanes out and gave no `other`
     """
@@ -164,6 +165,7 @@ class Accesses:
     ):
         self._arithmetic, self._zeros = arithmetic, zeros
         self.arena, self.batches, self.syncs = arena, [], []
+        self.weak: list[Weak] = []
         self.counted: dict[tuple[str, Op, str, int], Access] = {}
         self.poisoned: set[tuple[str, int]] = set()
         self.passed = np.zeros(0, np.int32)
@@ -240,11 +242,12 @@ class Accesses:
         values: np.ndarray,
         mask: np.ndarray | None = None,
         expected: np.ndarray | None = None,
+        scope: str = "gpu",
     ) -> np.ndarray:
         """Update (programs, *block) elements, program after program, lane after lane; return the values before.
 
-        kind   "fadd", "add", "max", "exch", "cas", ...;  sem  "relaxed", "acquire", "release" or "acq_rel". An atomic that is
-               not asked for the values before waits for nobody
+        kind   "fadd", "add", "max", "exch", "cas", ...;  sem  "relaxed", "acquire", "release" or "acq_rel";  scope  "cta" says
+               nothing to other programs. An atomic that is not asked for the values before waits for nobody
         """
         addresses, mask = _spread(at, pointers, mask, len(programs))
         assert isinstance(addresses, np.ndarray)  # of a load or a store alone it may be a sum
@@ -265,7 +268,7 @@ class Accesses:
         self._look_for_poison(hits, values, at, len(addresses))
         for hit in hits:
             self._update(at, hit, kind, before, new, want, at.asks)
-        self._synchronise(at, programs, addresses, mask, sem, None if want is None else (before == want).any(1))
+        self._synchronise(at, programs, addresses, mask, sem, scope, None if want is None else (before == want).any(1))
         if tells_all:
             self.meet(programs)
         if self.asked is not None:
@@ -416,7 +419,8 @@ class Accesses:
         """numbers: of the programs whose access this is; they may be more than its rows, if one row is all of theirs."""
         region, load = hit.region, at.op == "load"
         times = len(numbers) // len(hit.lowest)
-        access = self._access(region, at)
+        tensor = region.parameters.at(int(hit.lowest[0])).name
+        access = self._access(tensor, at)
         if not access.request:
             access.request = _widest(hit, at)
         region.refine(at.itemsize)
@@ -461,17 +465,16 @@ class Accesses:
                 volatile=at.volatile,
                 asked=at.asks,
                 by_all=at.by_all,
+                tensor=tensor,
             ),
             at.unread,
         )
 
-    def _access(self, region: Region, at: Instruction) -> Access:
-        key = (region.name, at.op, at.site.kernel, at.site.line)
+    def _access(self, tensor: str, at: Instruction) -> Access:
+        key = (tensor, at.op, at.site.kernel, at.site.line)
         access = self.counted.get(key)
         if access is None:
-            access = self.counted[key] = Access(
-                region.name, at.op, at.site.line, at.site.source, function=at.site.kernel
-            )
+            access = self.counted[key] = Access(tensor, at.op, at.site.line, at.site.source, function=at.site.kernel)
         return access
 
     def _note(self, batch: Batch, unread: bool) -> None:
@@ -498,20 +501,26 @@ class Accesses:
         addresses: np.ndarray,
         mask: np.ndarray | None,
         sem: str,
+        scope: str,
         swapped: np.ndarray | None,
     ) -> None:
         """Note what an atomic orders. swapped: for atomic_cas, the programs in which it took place. One that did not take place
         releases nothing."""
-        if sem == "relaxed":
-            return
+        option = 'scope="cta"' if scope == "cta" else f'sem="{sem}"' if sem != "acq_rel" else ""
+        relaxed = sem == "relaxed" or scope == "cta"
         acquire, release = at.asks and sem != "release", sem != "acquire"
         met = _known(self._met, programs, -1).tolist()
         for row, number in enumerate(programs.tolist()):
             active = addresses[row] if mask is None else addresses[row][mask[row]]
-            told = release and (swapped is None or bool(swapped[row]))
+            took_place = swapped is None or bool(swapped[row])
+            told = release and took_place
             threads = threads_of(at.layout, None if mask is None else mask[row])
             for address in np.unique(active)[:MAX_SYNCHRONISING].tolist():
-                self.syncs.append(Sync(self.turn, number, address, acquire, told, met[row], threads))
+                if not relaxed:
+                    self.syncs.append(Sync(self.turn, number, address, acquire, told, met[row], threads))
+                if option:
+                    strong = Sync(self.turn, number, address, at.asks, took_place)
+                    self.weak.append(Weak(strong, at.site.line, option))
 
 
 class Asked:

@@ -204,11 +204,11 @@ def timeline(trace: Recorded, program: Index = 0, launch: int = -1) -> Picture:
     steps = trace.steps[which].of_program(number)
     if not steps:
         raise ValueError(say("asked.picture.no_memory", program=who, launch=which, kernel=kernel))
-    tensors = list(dict.fromkeys(step.region.name for step in steps))
+    tensors = list(dict.fromkeys(step.tensor for step in steps))
     nbytes = np.array([step.pattern.elements * step.pattern.itemsize for step in steps])
     heights = np.maximum(LEAST, ROOM * nbytes / nbytes.max())
     roomy = len(steps) <= MAX_ROOMY_STEPS
-    lines = np.array([len(tensors) - 1 - tensors.index(step.region.name) for step in steps])  # the first on top
+    lines = np.array([len(tensors) - 1 - tensors.index(step.tensor) for step in steps])  # the first on top
 
     figure = Picture(min(WIDTH, 5.5 + 0.15 * len(steps)), 1.9 + 0.8 * len(tensors))
     ax = figure.subplots()
@@ -261,7 +261,7 @@ def _tick(name: str, steps: Sequence[Step]) -> str:
     """The tensor with the lines that touch it."""
     parts = []
     for op in LOOKS:
-        lines = sorted({step.line for step in steps if step.region.name == name and step.op == op})
+        lines = sorted({step.line for step in steps if step.tensor == name and step.op == op})
         if lines:
             parts.append(f"{op}: line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}")
     return "\n".join([name, *parts])

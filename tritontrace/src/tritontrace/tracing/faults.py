@@ -18,7 +18,7 @@ from tritontrace.messages import Message, say
 from tritontrace.results import Between, Fault, FaultKind, Launch, Note, NoteKind
 from tritontrace.tracing import races, threads
 from tritontrace.tracing.memory import Arena, Batch, Region
-from tritontrace.tracing.ordering import Sync
+from tritontrace.tracing.ordering import Sync, Weak
 from tritontrace.tracing.races import NOBODY, SEVERAL, Hasty, Race
 from tritontrace.ttir.hints import ASSUME, CONSTANT, CONTIGUOUS, FUNCTIONS, MULTIPLE, Promise
 from tritontrace.ttir.launching import Grid, Op, Site
@@ -99,14 +99,17 @@ class Faults:
 
     # ------------------------------------------------------------------------------------------------- between programs
 
-    def races(self, batches: Sequence[Batch], syncs: Sequence[Sync], threads: bool = False) -> None:
+    def races(
+        self, batches: Sequence[Batch], syncs: Sequence[Sync], threads: bool = False, weak: Sequence[Weak] = ()
+    ) -> None:
         """Look for races when a launch has ended, and the `reads` and `writes` of its regions are settled.
 
-        threads: whether a program has several warps, which may lag behind one another."""
-        for race in races.find(self._arena.regions, batches, syncs, self._position, threads):
+        threads: whether a program has several warps, which may lag behind one another. weak: atomics that order less than they could."""
+        for race in races.find(self._arena.regions, batches, syncs, self._position, threads, weak):
             harmless = race.alike and self._by_their_data()
             if harmless:
-                self.remark("same values", race.site, lanes=race.other == NOBODY, tensor=race.region.name)
+                parameter, _ = race.region.place(race.element)
+                self.remark("same values", race.site, lanes=race.other == NOBODY, tensor=parameter.name)
             between, name, parameters = self._race(race)
             self._see(
                 "race",
@@ -133,11 +136,23 @@ class Faults:
         facts = {"element": race.element, "other": other}
         if race.hasty:
             return self._hasty(race, race.hasty, facts)
+        if race.weak:
+            return self._weak(race, facts)
         if race.op == "load":
             return "load and store", "loads_updated" if race.updated else "loads_stored", facts
         if race.other_op == "load":
             return "load and store", "writes_loaded", {**facts, "does": _verb(race.op)}
         return "stores", "replaces" if race.other_op == "atomic" else "stores", facts
+
+    def _weak(self, race: Race, facts: dict[str, Any]) -> tuple[Between, str, dict[str, Any]]:
+        """The same of a race that an atomic would order if it were stronger."""
+        between: Between = "load and store" if "load" in (race.op, race.other_op) else "stores"
+        did = "atomic" if race.updated else race.other_op
+        weak = {
+            "lines": [each.line for each in race.weak],
+            "options": list(dict.fromkeys(each.option for each in race.weak)),
+        }
+        return between, "weak", {**facts, **weak, "does": _verb(race.op), "done": say(f"trace.done.{did}")}
 
     def _hasty(self, race: Race, hasty: Hasty, facts: dict[str, Any]) -> tuple[Between, str, dict[str, Any]]:
         """The same of a race that an atomic would order if it were a barrier."""
@@ -172,13 +187,13 @@ class Faults:
         """Tell of an autotuned launch that leaves other numbers in a tensor when it runs once more, or ends in an error.
 
         zeroed: the tuner sets that tensor to 0 between the two, which it was not at first"""
-        name = region.name if region is not None else ""
-        mine = [a for a in launch.accesses if name in ("", a.tensor)]  # none of what is reset and not used
+        names = [each.name for each in region.parameters.each] if region is not None else [""]
+        mine = [a for a in launch.accesses if region is None or a.tensor in names]  # none of what is reset and not used
         at = min(
             mine or launch.accesses, key=lambda access: (["atomic", "store", "load"].index(access.op), access.line)
         )
-        site = Site(launch.kernel, at.line, at.source)
-        parameters = {"error": error} if region is None else {"tensor": self._called(region)}
+        site, name = Site(launch.kernel, at.line, at.source), at.tensor if at.tensor in names else names[0]
+        parameters = {"error": error} if region is None else {"tensor": self._called(region, name)}
         message = "error" if region is None else "no_zeros" if zeroed else "other_numbers"
         self._sightings["tuning", site.kernel, site.line, name] = _Sighting(
             Fault("tuning", "", site.kernel, site.line, name),
@@ -233,10 +248,11 @@ class Faults:
         if abs(wild - region.start) > FAR:
             return self._stops("out of bounds", "out_of_bounds.far", site, "", program, does=_verb(op), address=wild)
         outside = (active < region.start) | (active > region.start + region.nbytes - itemsize)
+        name = self._meant_of(region, site)
         facts = {
             "does": _verb(op),
             "element": (int(active[outside][0]) - region.start) // itemsize,
-            "tensor": self._called(region),
+            "tensor": self._called(region, name),
             "whole": region.elements == region.size,
             "size": region.nbytes // itemsize,
             "outside": int(outside.sum()),
@@ -248,12 +264,13 @@ class Faults:
                 "out_of_bounds.wrapped",
                 [say("trace.in_line", line=each.line) for each in wrapped],
             )
-        return self._stops("out of bounds", message, site, region.name, program, **facts)
+        return self._stops("out of bounds", message, site, name, program, **facts)
 
     def misaligned(self, op: Op, site: Site, region: Region, program: int, offset: int, itemsize: int) -> Fault:
         """Tell of an access of `itemsize` bytes whose offset from the start of a region is not a multiple of that."""
-        facts = {"does": _verb(op), "itemsize": itemsize, "byte": offset, "tensor": self._called(region)}
-        return self._stops("misaligned", "out_of_bounds.misaligned", site, region.name, program, **facts)
+        name = region.parameters.at(offset).name
+        facts = {"does": _verb(op), "itemsize": itemsize, "byte": offset, "tensor": self._called(region, name)}
+        return self._stops("misaligned", "out_of_bounds.misaligned", site, name, program, **facts)
 
     def _stops(self, kind: FaultKind, message: str, site: Site, name: str, program: int, **parameters: Any) -> Fault:
         """name: the tensor's, if there is one."""
@@ -271,12 +288,17 @@ class Faults:
         for address in (int(active.min()), int(active.max())):
             if region := self._arena.find(address, address + itemsize):
                 return region
-        here = {batch.region.name for batch in batches if (batch.op, batch.site.line) == (op, site.line)}
-        named = {region.name for parameter, region in self._parameters.items() if _mentions(site.source, parameter)}
-        for names in (here, named):
-            if len(names) == 1:
-                return next(region for region in self._arena.regions if region.name in names)
+        here = {id(batch.region): batch.region for batch in batches if (batch.op, batch.site.line) == (op, site.line)}
+        named = {id(r): r for parameter, r in self._parameters.items() if _mentions(site.source, parameter)}
+        for regions in (here, named):
+            if len(regions) == 1:
+                return next(iter(regions.values()))
         return self._arena.nearest(int(active[0])) if self._arena.regions else None
+
+    def _meant_of(self, region: Region, site: Site) -> str:
+        """The parameter that an access which left a region was meant for: the one that the line names, or else the first."""
+        names = [each.name for each in region.parameters.each]
+        return next((name for name in names if _mentions(site.source, name.partition("#")[0])), names[0])
 
     # ------------------------------------------------------------------------------------------------- sentences
 
@@ -293,13 +315,22 @@ class Faults:
         **parameters: Any,
     ) -> None:
         """Note a fault once for each kind, line and tensor, and the elements that it concerns."""
-        key, seen = (kind, site.kernel, site.line, region.name), (self._launch, self._place(program))
+        parameter, element = region.place(parameters.get("element", places[0]))
+        if "element" in parameters:
+            parameters["element"] = element
+        name = parameter.name
+        key, seen = (kind, site.kernel, site.line, name), (self._launch, self._place(program))
         sighting = self._sightings.get(key)
         if sighting is not None and sighting.harmless and not harmless:
             sighting = None
         if sighting is None or seen < sighting.seen:  # of the programs of a launch, the first one is told of
-            fault = Fault(kind, "", site.kernel, site.line, region.name, between)
-            facts = {"site": str(site), "program": self.who(program), "tensor": self._called(region), **parameters}
+            fault = Fault(kind, "", site.kernel, site.line, name, between)
+            facts = {
+                "site": str(site),
+                "program": self.who(program),
+                "tensor": self._called(region, name),
+                **parameters,
+            }
             if sighting is None:
                 sighting = self._sightings[key] = _Sighting(fault, "", {}, seen, harmless=harmless)
             sighting.fault, sighting.id, sighting.parameters, sighting.seen = fault, f"trace.{message}", facts, seen
@@ -308,12 +339,12 @@ class Faults:
     def _place(self, program: int) -> int:
         return program if self._position is None else int(self._position[program])
 
-    def _called(self, region: Region) -> str:
-        """The region's name; for a buffer, or for one result of several, also the kernel's name for it."""
-        if region.name.startswith(("out[", "buffer ")):
-            mine = [f" (`{name}`)" for name, each in self._parameters.items() if each is region]
-            return f"`{region.name}`{''.join(mine[:1])}"
-        return f"`{region.name}`"
+    def _called(self, region: Region, name: str) -> str:
+        """The name; for a buffer, or for one result of several, also the kernel's name for it."""
+        if name.startswith(("out[", "buffer ")):
+            mine = [f" (`{parameter}`)" for parameter, each in self._parameters.items() if each is region]
+            return f"`{name}`{''.join(mine[:1])}"
+        return f"`{name}`"
 
     def who(self, program: int) -> Message:
         columns, rows, _ = self._grid

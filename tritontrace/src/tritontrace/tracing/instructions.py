@@ -145,8 +145,7 @@ def _store(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[i
 
 def _atomic(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:
     at = _instruction(body, op, "atomic", body.type_of(op.operands[0]))
-    kind, sem = op.attributes.get("kind", "cas"), op.attributes["sem"]
-    sem = "relaxed" if op.attributes["scope"] == "cta" else sem  # to other programs it says nothing
+    kind, sem, reach = op.attributes.get("kind", "cas"), op.attributes["sem"], op.attributes["scope"]
     out = body.new(scope, *op.results[0]) if op.results else None
     waits = body.code.waits
 
@@ -157,9 +156,9 @@ def _atomic(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[
         update = programs.launched.memory.update
         if kind == "cas":
             expected, value = rest
-            old = update(at, programs.numbers, kind, sem, pointers, value, None, expected)
+            old = update(at, programs.numbers, kind, sem, pointers, value, None, expected, scope=reach)
         else:
-            old = update(at, programs.numbers, kind, sem, pointers, *rest)
+            old = update(at, programs.numbers, kind, sem, pointers, *rest, scope=reach)
         if out is not None:
             registers[out] = old
 

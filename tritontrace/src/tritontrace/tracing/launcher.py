@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -92,6 +93,8 @@ class Launcher:
             try:
                 code = self._code(kernel, arguments, options)
                 how = tuning()
+                if how:
+                    self.seen.launches[-1].configuration, self.seen.launches[-1].configurations = how.chosen
                 before = contents(arguments) if how else {}
                 self._run(code, arguments, grid)
                 if how and self._depends_on_what_was(arguments):
@@ -136,7 +139,7 @@ class Launcher:
     def _run(self, code: Code, arguments: dict[str, Any], grid: Grid) -> None:
         seen, front, found = self.seen, self.seen.fronts[-1], self.seen.fault_log
         tensors = {n: t for name, value in arguments.items() for n, t in tensors_in(name, value)}
-        parameters = {name: seen.regions.given(name, tensor) for name, tensor in tensors.items()}
+        parameters = seen.regions.given(tensors)
         arena = Arena({id(region): region for region in parameters.values()}.values())
         launch, steps = seen.launches[-1], seen.steps[-1]
         numbers, steps.position = positions(prod(grid), self._order)
@@ -168,6 +171,9 @@ class Launcher:
                 for first in range(0, len(numbers), size):
                     together(np.array(numbers[first : first + size], np.int64))
             completed = True
+        except KernelFault:
+            launch.stopped_from = len(numbers)
+            raise
         except TooSlow:
             if (elements := sum(region.size for region in arena.regions)) >= prod(grid):
                 raise
@@ -180,8 +186,8 @@ class Launcher:
             launch.accesses = list(memory.counted.values())
             launch.busiest_bytes = int(steps.bytes_by_program().max(initial=0))
             arena.end_launch(completed)
-            launch.footprints = [_footprint(region, launch) for region in arena.regions]
-            found.races(memory.batches, memory.syncs, front.warps > 1 and not is_gluon(front))
+            launch.footprints = [footprint for region in arena.regions for footprint in _footprints(region, launch)]
+            found.races(memory.batches, memory.syncs, front.warps > 1 and not is_gluon(front), memory.weak)
             for site, program in memory.wrapped.items():
                 found.remark("int32", site, program=found.who(program))
             for batch in memory.batches:
@@ -270,17 +276,24 @@ def is_gluon(front: Front) -> bool:
     return getattr(front.kernel, "is_gluon", bool)()
 
 
-def _footprint(region: Region, launch: Launch) -> Footprint:
-    """The bytes of one tensor that a launch read and wrote, once it has ended."""
-    mine = [access for access in launch.accesses if access.tensor == region.name]
-    return Footprint(
-        region.name,
-        region.nbytes,
-        read_bytes=sum(access.bytes if access.op == "load" else access.asked_bytes for access in mine),
-        read_distinct_bytes=distinct(region.loaded) * region.itemsize,
-        written_bytes=sum(access.bytes for access in mine if access.op != "load"),
-        written_distinct_bytes=distinct(region.stored) * region.itemsize,
+def _footprints(region: Region, launch: Launch) -> Iterator[Footprint]:
+    """The bytes of one storage that a launch read and wrote, once it has ended, for each parameter that is a part of it."""
+    loaded, stored = (
+        {p.name: distinct(mine) * region.itemsize for p, mine in region.parameters.of(counts, region.itemsize)}
+        if counts is not None
+        else {}
+        for counts in (region.loaded, region.stored)
     )
+    for name in (parameter.name for parameter in region.parameters.each):
+        mine = [access for access in launch.accesses if access.tensor == name]
+        yield Footprint(
+            name,
+            region.nbytes,
+            read_bytes=sum(access.bytes if access.op == "load" else access.asked_bytes for access in mine),
+            read_distinct_bytes=loaded.get(name, 0),
+            written_bytes=sum(access.bytes for access in mine if access.op != "load"),
+            written_distinct_bytes=stored.get(name, 0),
+        )
 
 
 def _both(region: Region) -> bool:

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch.utils._python_dispatch import _disable_current_modes
 
+from tritontrace.tracing.parameters import Parameter, Parameters
 from tritontrace.tracing.pattern import Pattern, Shape
 from tritontrace.ttir.launching import WARP, Op, Site
 
@@ -30,6 +31,8 @@ ORIGIN = (
 class Region:
     """One torch storage: where it lies among the others and what programs did to its elements.
 
+    names      what kernels call it, and its parts, in the order in which they first did
+    parameters   of the kernel that has it now, and whose its elements are
     itemsize   bytes of the elements that are counted
     base       an address that stays the same over all launches of a trace, as if cudaMalloc had given it
     start      its address in this launch: see Arena
@@ -45,9 +48,10 @@ class Region:
     changed: bool
     read_only: bool
     elements: int
+    parameters: Parameters
 
-    def __init__(self, name: str, storage: torch.UntypedStorage, itemsize: int, initialised: bool, base: int):
-        self.name = name
+    def __init__(self, storage: torch.UntypedStorage, itemsize: int, initialised: bool, base: int):
+        self.names: dict[str, None] = {}
         self.storage = storage  # held, so that its address is not given to another tensor during the trace
         self.nbytes = storage.nbytes()
         self.itemsize = itemsize
@@ -63,6 +67,17 @@ class Region:
     @property
     def size(self) -> int:
         return -(-self.nbytes // self.itemsize)
+
+    @property
+    def name(self) -> str:
+        """What the first kernel that had it calls it."""
+        return next(iter(self.names))
+
+    def place(self, element: int) -> tuple[Parameter, int]:
+        """The parameter that holds an element, and the number of the element there: of all memory, if there is but one parameter."""
+        parameter = self.parameters.at(element * self.itemsize)
+        several = len(self.parameters.each) > 1
+        return parameter, element - parameter.start // self.itemsize * several
 
     # ------------------------------------------------------------------------------------------------- memory
 
@@ -176,6 +191,7 @@ class Region:
 class Batch:
     """One load, store or atomic of one place in a kernel, done by several programs together.
 
+    tensor     what the kernel calls the tensor
     programs   (n,) their numbers in start order, x fastest
     turns      (n,) its turn in this launch: one for all, since programs that learn of one another run one by one
     lowest     (n,) the address of each program's lowest active lane, in bytes from the start of the region
@@ -207,12 +223,14 @@ class Batch:
         volatile: bool = False,
         asked: bool = False,
         by_all: bool = False,
+        tensor: str = "",
     ):
         self.op: Op = op
         self.site, self.region, self.programs, self.turns = site, region, programs, turns
         self.lowest, self.shape, self.addresses, self.mask = lowest, shape, addresses, mask
         self.itemsize, self.axes, self.duplicates, self.volatile = itemsize, axes, duplicates, volatile
         self.passed, self.asked, self.by_all = passed, asked, by_all
+        self.tensor = tensor
         self.puts: Callable[[], np.ndarray] | None = None
 
     @property
@@ -314,7 +332,7 @@ def threads_of(layout: tuple[int, ...], active: np.ndarray | None) -> int:
 class Step(NamedTuple):
     """One load, store or atomic of one program, as it came.
 
-    program   its number in start order, x fastest
+    program   its number in start order, x fastest;  tensor  what the kernel calls it
     address   of its lowest lane, in the addresses of Region.base;  pattern  how the lanes lie from there
     """
 
@@ -322,6 +340,7 @@ class Step(NamedTuple):
     op: Op
     line: int
     region: Region
+    tensor: str
     address: int
     pattern: Pattern
 
@@ -384,7 +403,9 @@ class Steps(Sequence[Step]):
 
 def _step(batch: Batch, row: int) -> Step:
     address = batch.region.base + int(batch.lowest[row])
-    return Step(int(batch.programs[row]), batch.op, batch.site.line, batch.region, address, batch.pattern(row))
+    return Step(
+        int(batch.programs[row]), batch.op, batch.site.line, batch.region, batch.tensor, address, batch.pattern(row)
+    )
 
 
 # ------------------------------------------------------------------------------------------------- the arena

@@ -39,6 +39,29 @@ class Sync(NamedTuple):
     threads: int = FIRST_WARP
 
 
+class Weak(NamedTuple):
+    """An atomic that is weaker than Triton makes one by itself: what it would order at one address then.
+
+    line     where it stands;  option  what makes it weak: `sem="relaxed"`, `scope="cta"`
+    """
+
+    sync: Sync
+    line: int
+    option: str
+
+
+def too_weak(syncs: Sequence[Sync], weak: Sequence[Weak], one: tuple[int, int], other: tuple[int, int]) -> list[Weak]:
+    """The atomics for whose weakness nothing orders two accesses, one for each line: a single one, if that would do. one, other: (program,
+    turn)"""
+    lines = {each.line: each for each in weak}
+    for chosen in (*([line] for line in lines), [*lines]):
+        stronger = [each.sync for each in weak if each.line in chosen]
+        ordering = Ordering(sorted([*syncs, *stronger], key=lambda sync: sync.when))
+        if ordering.ordered(*(np.array([number]) for number in (*one, *other)))[0]:
+            return [lines[line] for line in chosen]
+    return []
+
+
 class Ordering:
     """Order between the turns of a launch. `ordered` is asked once all syncs are known; they are given in the order of their turns.
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tritontrace.tracing.memory import Batch, Region
-from tritontrace.tracing.ordering import Ordering, Sync
+from tritontrace.tracing.ordering import Ordering, Sync, Weak, too_weak
 from tritontrace.ttir.launching import Op, Site
 
 NOBODY = -1  # values of `other` that are not a program
@@ -42,8 +42,10 @@ class Race(NamedTuple):
     updated   whether what `other` did was an atomic
     elements  all that this line disturbs, in all programs
     told      sorts races in the order in which they come up
+    pair      (program, turn) of the two accesses that are told
     alike     whether all that store there store the same value
     hasty     the access of the two that comes first, if its program tells the other one of it, but before all threads have made it
+    weak      the atomics that would order the two, if they were not weaker than Triton makes them by itself
     """
 
     site: Site
@@ -55,9 +57,11 @@ class Race(NamedTuple):
     other_op: Op
     elements: np.ndarray
     told: tuple[int, ...]
+    pair: tuple[tuple[int, int], ...] = ()
     alike: bool = False
     updated: bool = False
     hasty: Hasty | None = None
+    weak: Sequence[Weak] = ()
 
 
 class Hasty(NamedTuple):
@@ -82,12 +86,13 @@ def find(
     syncs: Sequence[Sync],
     position: np.ndarray | None = None,
     threads: bool = False,
+    weak: Sequence[Weak] = (),
 ) -> list[Race]:
     """The races of one launch, one for each line and tensor; and one where lanes of one store go to one element.
     Those that all put the same value there are `alike`.
 
     position[program]: its place in the order in which programs are told; None: by number. threads: whether a program has
-    some that may lag behind one another.
+    some that may lag behind one another. weak: atomics that order less than they could.
     """
     contested = {id(region): [] for region in regions if _contested(region)}
     if not contested:
@@ -101,7 +106,7 @@ def find(
     if shared:
         ordering = Ordering(syncs)
         for history, groups in shared:
-            found += _unordered(history, groups, ordering)
+            found += [_explained(race, syncs, weak) for race in _unordered(history, groups, ordering)]
     return sorted(found, key=lambda race: race.told)
 
 
@@ -400,6 +405,13 @@ def _ordered(history: History, ordering: Ordering, first: np.ndarray, second: np
     )
 
 
+def _explained(race: Race, syncs: Sequence[Sync], weak: Sequence[Weak]) -> Race:
+    """Name what would order the two."""
+    if not weak or race.hasty or race.alike:
+        return race
+    return race._replace(weak=too_weak(syncs, weak, *race.pair))
+
+
 def _told(history: History, groups: Groups, ordering: Ordering, pairs: Pairs) -> Race:
     """Choose what to say of one line's accesses: in each pair, `second` is the access that is told later."""
     told = np.zeros(history.batch.size, bool)
@@ -430,7 +442,8 @@ def _told(history: History, groups: Groups, ordering: Ordering, pairs: Pairs) ->
         other_op = "store"
     return Race(
         batch.site, history.region, int(history.program[row]), batch.op, element, other, other_op,
-        groups.members(pairs.group), (int(history.place[row]), int(history.when[row])), updated=updated, hasty=hasty,
+        groups.members(pairs.group), (int(history.place[row]), int(history.when[row])),
+        tuple((int(history.program[each]), int(history.when[each])) for each in (first, row)), updated=updated, hasty=hasty,
     )  # fmt: skip
 
 
@@ -457,7 +470,7 @@ def _within_a_store(history: History) -> Iterator[Race]:
         batch = history.batches[history.batch[row]]
         yield Race(
             batch.site, history.region, int(history.program[row]), batch.op, element, NOBODY, batch.op,
-            np.unique(elements), (int(history.place[row]), int(history.when[row]), 1), line not in unlike,
+            np.unique(elements), (int(history.place[row]), int(history.when[row]), 1), alike=line not in unlike,
         )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import reduce
 from typing import Any
 
@@ -111,11 +111,11 @@ class Recorded:
         number = range(len(self.launches))[launch]
         return [fault for fault, at in zip(self.faults, self.fault_log.first_seen(), strict=True) if at == number]
 
-    def _sum(self, op: Op | None = None, name: str | None = None) -> Access:
-        total = Access(name or "", op or "load")
+    def _sum(self, op: Op | None = None, names: Container[str] | None = None, name: str = "") -> Access:
+        total = Access(name, op or "load")
         for launch in self.launches:
             for access in launch.accesses:
-                if op in (None, access.op) and name in (None, access.tensor):
+                if op in (None, access.op) and (names is None or access.tensor in names):
                     for counter in COUNTERS:
                         setattr(total, counter, getattr(total, counter) + getattr(access, counter))
         return total
@@ -125,7 +125,7 @@ class Recorded:
     def accesses_to(self, tensor: torch.Tensor | str, op: Op | None = None) -> Access:
         """The accesses to one tensor, summed over launches and lines. Raises KeyError if no kernel had one of that name."""
         region = self.regions.find(tensor)
-        return self._sum(op, region.name) if region else Access("", op or "load")
+        return self._sum(op, region.names, region.name) if region else Access("", op or "load")
 
     def reread(self, tensor: torch.Tensor | str) -> float:
         """Times each distinct byte of the tensor was loaded, on average: 1.0 is once; 0.0 if it was never loaded."""

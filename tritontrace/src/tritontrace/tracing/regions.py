@@ -8,10 +8,13 @@ import torch
 
 from tritontrace.messages import say
 from tritontrace.tracing.memory import ALIGNMENT, Region, storage_key
+from tritontrace.tracing.parameters import Parameters
 
 
 class Regions:
     """A Region for each torch storage that a kernel was given, in the order of first use.
+
+    Each kernel's own parameter is the name that is told of its accesses, so a tensor may have several; no two tensors share one.
 
     names   what to call tensors instead of the kernel's parameter;  inputs  those to which no kernel should store
     """
@@ -37,7 +40,7 @@ class Regions:
         """The region of a tensor, None if no kernel was given it. Raises KeyError if none was given one of that name."""
         if isinstance(tensor, torch.Tensor):
             return self._known.get(storage_key(tensor))
-        by_name = {region.name: region for region in self}
+        by_name = {name: region for region in self for name in region.names}
         if tensor not in by_name:
             if not by_name:
                 raise KeyError(say("asked.trace.no_name_at_all", name=repr(tensor)))
@@ -48,24 +51,36 @@ class Regions:
         """The region of a tensor that a kernel was given."""
         return self._known[storage_key(tensor)]
 
-    def given(self, parameter: str, tensor: torch.Tensor) -> Region:
-        """The region of a tensor that a kernel is given as `parameter` now."""
-        key = storage_key(tensor)
-        region = self._known.get(key)
-        if region is None:
-            name = self.names.get(key) or self._fresh(parameter)
-            storage = tensor.untyped_storage()
-            region = Region(name, storage, tensor.element_size(), key not in self._uninitialised, self._next_base)
-            region.read_only = key in self.inputs
-            self._next_base += -(-max(1, region.nbytes) // ALIGNMENT) * ALIGNMENT
-            self._known[key] = region
-        region.elements = tensor.numel()
+    def given(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, Region]:
+        """The region of each tensor that a launch is given, by parameter; it is called by these from now on."""
+        views: dict[int, dict[str, torch.Tensor]] = {}
+        for parameter, tensor in tensors.items():
+            views.setdefault(storage_key(tensor), {})[parameter] = tensor
+        for key, mine in views.items():
+            region = self._known.get(key)
+            if region is None:
+                region = self._known[key] = self._new(key, next(iter(mine.values())))
+            if key in self.names:
+                mine = {self.names[key]: list(mine.values())[-1]}
+            else:
+                mine = {self._name(parameter, region): tensor for parameter, tensor in mine.items()}
+            region.parameters = Parameters(mine, region.nbytes)
+            region.names.update({each.name: None for each in region.parameters.each})
+        for tensor in tensors.values():
+            self.of(tensor).elements = tensor.numel()
+        return {parameter: self.of(tensor) for parameter, tensor in tensors.items()}
+
+    def _new(self, key: int, tensor: torch.Tensor) -> Region:
+        storage, initialised = tensor.untyped_storage(), key not in self._uninitialised
+        region = Region(storage, tensor.element_size(), initialised, self._next_base)
+        region.read_only = key in self.inputs
+        self._next_base += -(-max(1, region.nbytes) // ALIGNMENT) * ALIGNMENT
         return region
 
-    def _fresh(self, name: str) -> str:
+    def _name(self, parameter: str, region: Region) -> str:
         """Kernels call different tensors by one name: the second `o_ptr` is `o_ptr#2`."""
-        taken = {region.name for region in self} | set(self.names.values())
-        candidates = [name] + [f"{name}#{i}" for i in range(2, len(taken) + 3)]
+        taken = {name for other in self if other is not region for name in other.names} | set(self.names.values())
+        candidates = [parameter] + [f"{parameter}#{i}" for i in range(2, len(taken) + 3)]
         return next(candidate for candidate in candidates if candidate not in taken)
 
     # ------------------------------------------------------------------------------------------------- what torch does

@@ -9,6 +9,7 @@ import os
 import sys
 from html import escape
 
+from tritontrace.messages import say
 from tritontrace.results import Fault, Footprint, Launch
 from tritontrace.tracing import show
 from tritontrace.tracing.recorded import Recorded
@@ -65,6 +66,7 @@ def table(trace: Recorded) -> str:
     lines += [f"{place(trace, fault.kernel, fault.line)}: {fault.kind}: {fault.sentence}" for fault in trace.faults]
     lines += [f"{place(trace, note.kernel, note.line)}: {note.sentence}" for note in trace.notes]
     lines += [f"{place(trace, kernel, line)}: {sentence}" for kernel, line, sentence in show.of_warps(trace)]
+    lines += show.looked_at(trace)
     if worst:
         lines.append(f"{place(trace, worst.kernel, worst.access.line)}: {worst.sentence}")
     return "\n".join(line.rstrip() for line in lines)
@@ -111,5 +113,5 @@ def page(trace: Recorded, title: str, remark: str = "") -> str:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title><style>'
         ":root { color-scheme: light dark } body { font: 15px/1.5 system-ui, sans-serif; margin: 2em }"
         f"</style></head><body><h1>{escape(title)}</h1>{notes}{show.html(trace)}"
-        f"<h2>Line by line</h2>{show.annotated(trace).html}</body></html>\n"
+        f"<h2>Line by line</h2><p>{escape(say('trace.lines'))}</p>{show.annotated(trace).html}</body></html>\n"
     )

@@ -60,6 +60,9 @@ def _launch(trace: Recorded, number: int, launch: Launch) -> dict[str, Any]:
         "grid": list(launch.grid),
         "programs": launch.programs,
         "sampled_from": launch.sampled_from,
+        "stopped_from": launch.stopped_from,
+        "configuration": launch.configuration,
+        "configurations": launch.configurations,
         "bytes": {op: moved(op) for op in ("load", "store", "atomic")},
         "sectors": total.sectors,
         "efficiency": total.efficiency,
@@ -172,6 +175,9 @@ def _launched(data: Mapping[str, Any]) -> Launch:
         simulated=_simulated(found) if (found := data.get("simulated")) else None,
         warps=warps_from_data(warps) if (warps := data.get("warps")) else None,
         sampled_from=data.get("sampled_from", 0),
+        stopped_from=data.get("stopped_from", 0),
+        configuration=data.get("configuration", ""),
+        configurations=data.get("configurations", 0),
     )
 
 

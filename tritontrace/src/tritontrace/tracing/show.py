@@ -15,6 +15,7 @@ from html import escape
 from operator import add
 
 from tritontrace.compiled.places import Places
+from tritontrace.messages import say
 from tritontrace.results import COUNTERS, Access, Launch, Passes, Requests
 from tritontrace.tracing.pattern import SECTOR
 from tritontrace.tracing.recorded import Recorded
@@ -86,13 +87,16 @@ class Group:
     @property
     def heading(self) -> str:
         first = self.launches[0]
-        part = f"{first.programs:,} of {first.sampled_from:,} programs*, " if first.sampled_from else ""
-        if len(self.launches) == 1:
-            return f"{first.kernel}, grid {grid_text(first.grid)}{', ' * bool(part)}{part.removesuffix(', ')}"
-        if self.alike:
-            return (
-                f"{first.kernel}, grid {grid_text(first.grid)} × {len(self.launches)} launches, {part}counted together"
-            )
+        together = len(self.launches) > 1
+        parts = [f"{first.kernel}, grid {grid_text(first.grid)}" + f" × {len(self.launches)} launches" * together]
+        if first.sampled_from:
+            parts.append(f"{first.programs:,} of {first.sampled_from:,} programs*")
+        if first.stopped_from:
+            parts.append(f"stopped by a fault when {first.programs:,} of {first.stopped_from:,} programs had begun")
+        if first.configurations:
+            parts.append(f"configuration {first.configuration} (one of {first.configurations})")
+        if self.alike or not together:
+            return ", ".join(parts + ["counted together"] * together)
         return f"{first.kernel}, {len(self.launches)} launches of different kinds, counted together"
 
 
@@ -114,7 +118,7 @@ def groups(trace: Recorded) -> list[Group]:
 def _kind(launch: Launch) -> tuple:
     roles = _roles(launch)
     counts = tuple((roles[a.tensor], a.op, a.line, *(getattr(a, c) for c in COUNTERS)) for a in launch.accesses)
-    return launch.grid, counts
+    return launch.grid, launch.configuration, launch.stopped_from, counts
 
 
 def _roles(launch: Launch) -> dict[str, tuple[str, int]]:
@@ -229,7 +233,15 @@ def _remarks(trace: Recorded, worst: Worst | None) -> list[str]:
         *(fault.sentence for fault in trace.faults),
         *(note.sentence for note in trace.notes),
         *(sentence for _, _, sentence in of_warps(trace)),
+        *looked_at(trace),
     ]
+
+
+def looked_at(trace: Recorded) -> list[str]:
+    """Say so where the compiler was asked, and no line is slow by what it made of it."""
+    asked = [launch for launch in trace.launches if launch.warps]
+    lines = {(launch.kernel, each.line, each.op) for launch in asked for each in launch.warps.requests}
+    return [say("trace.warps.fine", lines=len(lines))] if asked and not of_warps(trace) else []
 
 
 def of_warps(trace: Recorded) -> list[tuple[str, int, str]]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from tritontrace.gpu import planned_for
-from tritontrace.results import Warps
+from tritontrace.results import Slow, Warps
 from tritontrace.tracing import show
 from tritontrace.tracing.launcher import Launcher
 from tritontrace.tracing.opening import opened
 from tritontrace.tracing.recorded import Recorded
-from tritontrace.tracing.warps import ask
+from tritontrace.tracing.warps import ask, slow
 from tritontrace.tracing.work import Work
 from tritontrace.ttir.launching import Order
 
@@ -65,6 +65,11 @@ class Trace(Recorded):
         [('load', 4, 8), ('store', 4, 8)]
         """
         return ask(self, gpu or planned_for().architecture, seconds)
+
+    @property
+    def slow(self) -> list[Slow]:
+        """Lines that are slow by what the compiler made of them, once `warps` has asked it: of all launches, each line once."""
+        return list(dict.fromkeys(each for launch in self.launches for each in slow(launch)))
 
     def heatmap(
         self,

@@ -23,12 +23,14 @@ class Tuning:
 
     zeroed, restored  names of parameters: set to 0, and as they were before the first run;  prepare  does what hooks do
     settings          names of what the configuration gives; none if it is the first one
+    chosen            the configuration, of how many
     """
 
     zeroed: Sequence[str]
     restored: Sequence[str]
     prepare: Callable[[], None]
     settings: Sequence[str] = ()
+    chosen: tuple[str, int] = ("", 0)
 
 
 _now: list[Tuning | None] = [None]
@@ -64,7 +66,9 @@ def tuning_of(tuner: Autotuner, config: Any, arguments: dict[str, Any], first: b
             config.pre_hook(arguments)
 
     zeroed, restored = () if before else tuner.reset_to_zero, () if before or after else tuner.restore_value
-    return Tuning(tuple(zeroed), tuple(restored), prepare, () if first else (*config.kwargs, "num_warps", "num_stages"))
+    settings = () if first else (*config.kwargs, "num_warps", "num_stages")
+    said = ", ".join(f"{name}={value}" for name, value in config.all_kwargs().items())
+    return Tuning(tuple(zeroed), tuple(restored), prepare, settings, (said, len(tuner.configs)))
 
 
 def contents(arguments: dict[str, Any]) -> dict[str, torch.Tensor]:

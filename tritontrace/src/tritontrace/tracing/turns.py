@@ -48,7 +48,8 @@ def what_waits(stuck: Stuck, batches: Sequence[Batch], called: Callable[[int], M
         for program in batch.programs[batch.touched()[1][batch.touched()[0] == element]]
         if program != number
     ]
-    facts = {"site": str(site), "program": called(number), "element": element, "tensor": asked.region.name}
+    parameter, index = asked.region.place(element)
+    facts = {"site": str(site), "program": called(number), "element": index, "tensor": parameter.name}
     facts["waiting"] = len(others)
     if not changed:
         return say("launch.waiting.unchanged", **facts)
