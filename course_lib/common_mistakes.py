@@ -29,7 +29,7 @@ def misread(arguments: dict[str, Any], is_result_of: Callable[[dict[str, Any]], 
         return ""
     for name, x in tensors.items():
         for id, facts, strides in _other_strides(x):
-            if (read := _viewed(x, strides)) is not None and is_result_of(arguments | {name: read}):
+            if (read := viewed(x, strides)) is not None and is_result_of(arguments | {name: read}):
                 return say(id, name=name, **facts)
     return ""
 
@@ -53,7 +53,7 @@ def _other_strides(x: torch.Tensor) -> Iterator[tuple[str, dict[str, int], Seque
         yield "criteria.kind.contiguous", {"axis": other}, contiguous
 
 
-def _viewed(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor | None:
+def viewed(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor | None:
     """The same memory by other strides; None where these lead out of it, or nowhere else."""
     last = x.storage_offset() + sum((n - 1) * s for n, s in zip(x.shape, strides, strict=True))
     if x.numel() == 0 or not 0 <= last < x.untyped_storage().nbytes() // x.element_size():

@@ -17,7 +17,6 @@ from course_lib.evidence import Evidence
 from course_lib.exercise import Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash as F
-from course_lib.exercises import misconceptions
 from grader.published import published
 from tritontrace.results import Fault, Footprint, Launch
 
@@ -271,9 +270,10 @@ def slipping(exercise, wrong):
 
     def function(**arguments):
         right, slip = exercise.oracle(**arguments), wrong(**arguments)
-        o, *lse = right if isinstance(right, A.oracles.Forward) else (right,)
-        o = misconceptions.nth(o if slip is None else slip, 0).to(arguments["q"].dtype)
-        return (o, *lse) if lse else o
+        right, slip = (x if isinstance(x, tuple) else (x, None) for x in (right, slip))
+        o, lse = (one if other is None else other for one, other in zip(right, slip, strict=True))
+        o = o.to(arguments["q"].dtype)
+        return o if right[1] is None else (o, lse.float())
 
     return function
 
@@ -296,9 +296,48 @@ def test_what_an_update_forgets_is_named(how, word):
     assert id_of(remark(F.online_update, updated)) == word
 
 
+@pytest.mark.parametrize(
+    "wrong, word",
+    [
+        *(
+            (F.updates.in_tiles_by(update), word)
+            for update, word in (
+                (F.updates.relative_to_the_tile, "flash.online_update.p_relative_to_its_own_tile"),
+                (F.updates.along_the_columns, "flash.online_update.factors_along_the_columns"),
+                (F.updates.divided, "flash.online_update.divided_in_each_step"),
+            )
+        ),
+        (
+            F.updates.in_tiles_by(F.updates.rounded_before_its_sum, rounds=True),
+            "flash.flash_attention_forward.an_accumulator_in_half_precision",
+        ),
+    ],
+)
+def test_what_an_update_computes_is_named(wrong, word):
+    def updated(s, v):
+        o, lse = F.oracles.means(s, v)
+        slip = wrong[2](s=s, v=v)
+        return (o if slip is None else slip).float(), lse
+
+    assert id_of(remark(F.online_update, updated)) == word
+
+
+def test_a_maximum_that_stays_is_asked_for():
+    def updated(s, v):
+        o, lse = F.oracles.means(s, v)
+        return o.float(), torch.full_like(lse, -math.inf)
+
+    assert id_of(remark(F.online_update, updated)) == "flash.online_update.lse_of_inf_alone"
+
+
 def by_dtype(wrong):
     """Make that slip in tiles of 64 keys, and in tiles of 32 of float32, as the published forward has them."""
     return lambda **call: wrong[1 if call["v"].dtype == torch.float32 else 2](**call)
+
+
+def always_causal(wrong):
+    """Make that slip in an exercise whose calls do not say that they are causal."""
+    return lambda **call: wrong(causal=True, **call)
 
 
 ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped_attention, F.flash_decode]
@@ -386,6 +425,44 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
         (F.flash_attention_forward, F.slips.instead(causal=False), "attention.attention.no_mask"),
         (F.grouped_attention, F.slips.instead(causal=False), "attention.attention.no_mask"),
         (F.one_head, F.slips.first_keys, "flash.one_head.the_first_nq_keys_alone"),
+        *(
+            (exercise, F.slips.the_same_keys(tile), "flash.one_head.the_same_keys_again")
+            for exercise in (F.one_head, F.flash_attention_forward)
+            for tile in (32, 64)
+        ),
+        (F.one_head, F.slips.lse_by(lambda m, l: m), "flash.one_head.lse_is_the_maximum"),
+        (F.one_head, lambda **call: F.oracles.attend(scale=1 / 32, **call), "flash.one_head.a_scale_of_1_by_d"),
+        (
+            F.flash_attention_forward,
+            F.slips.of_a_power_of_2,
+            "flash.flash_attention_forward.a_scale_of_block_d",
+        ),
+        (
+            F.flash_attention_forward,
+            F.slips.lse_of_other_heads,
+            "flash.flash_attention_forward.lse_of_other_heads",
+        ),
+        *(
+            (F.flash_attention_forward, F.slips.by_strides_of(*n), "flash.flash_attention_forward.strides_of_another")
+            for n in ("vk", "kv")
+        ),
+        *(
+            (F.causal_one_head, always_causal(F.walks.counted(times, 64, 32)), f"flash.causal_one_head.{word}")
+            for times, word in (
+                (F.walks.turned_round(False), "the_comparison_turned_round"),
+                (F.walks.turned_round(True), "the_comparison_turned_round"),
+                (F.walks.uncut, "tiles_without_a_mask"),
+                (F.walks.whole_by_the_last_row, "tiles_without_a_mask"),
+                (F.walks.not_rounded_down, "keys_counted_twice"),
+                (F.walks.begun_anew, "keys_counted_twice"),
+                (F.walks.ends_with_the_first_row, "ends_with_the_first_row"),
+            )
+        ),
+        (
+            F.causal_one_head,
+            always_causal(F.walks.unseen_score_0(64, 32)),
+            "flash.causal_one_head.unseen_keys_score_0",
+        ),
         (F.flash_attention_forward, F.slips.first_keys, "flash.one_head.the_first_nq_keys_alone"),
         (F.sliding_window, F.slips.instead(window=None, causal=True), "flash.sliding_window.no_window"),
         (

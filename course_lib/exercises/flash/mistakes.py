@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib import common_mistakes
 from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial
 from course_lib.evidence import Evidence
@@ -23,6 +24,8 @@ from course_lib.exercises.attention.mistakes import (
 from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.oracles import attend, oracle_of
 from course_lib.exercises.flash.slips import (
+    TILES,
+    by_strides_of,
     edge,
     far_below_its_neighbours,
     first_keys,
@@ -33,7 +36,11 @@ from course_lib.exercises.flash.slips import (
     lost,
     low_behind_an_empty_tile,
     lse_by,
+    lse_of_other_heads,
     merged_by,
+    mild,
+    of_a_power_of_2,
+    of_an_inverse_d,
     of_rounded_scores,
     of_rounded_weights,
     other_heads,
@@ -41,10 +48,30 @@ from course_lib.exercises.flash.slips import (
     scale_in,
     shifted,
     swapped_heads,
+    the_same_keys,
     undivided,
     with_strides_of,
     with_tf32,
     without_its_own,
+)
+from course_lib.exercises.flash.updates import (
+    along_the_columns,
+    divided,
+    in_tiles_by,
+    lse_of_the_start,
+    relative_to_the_tile,
+    rounded_before_its_sum,
+)
+from course_lib.exercises.flash.walks import (
+    SIZES,
+    begun_anew,
+    counted,
+    ends_with_the_first_row,
+    not_rounded_down,
+    turned_round,
+    uncut,
+    unseen_score_0,
+    whole_by_the_last_row,
 )
 from course_lib.exercises.misconceptions import Misconception, Wrong, failing, multiplied_in_tf32, nth, results, several
 from course_lib.mistakes import MistakeMatcher, on_exception, on_race, torch_did
@@ -82,6 +109,16 @@ def unstored(trials: Sequence[GradedTrial]) -> str:
                         heads = "of_each_head" if x.dim() > 2 else "whole"
                         return say(f"flash.flash_attention_forward.unstored_{heads}", **facts)
     return ""
+
+
+def unused_strides(trials: Sequence[GradedTrial]) -> str:
+    """Say which parameters a kernel never uses, strides among them, if its programs store to the same place, and only where tensors
+    are views."""
+    racing = [t for t in trials if any(f.kind == "race" for f in t.evidence.faults)]
+    unread = {name for t in racing for launch in t.evidence.launches for name in launch.unread}
+    if not any("stride" in name for name in unread) or any(t.case.group != "strided" for t in racing):
+        return ""
+    return common_mistakes.unread(trials, racing)
 
 
 copied = torch_did(["clone"], say("flash.flash_attention_forward.makes_copies"))
@@ -172,7 +209,50 @@ MASKS = [
     slip(lambda causal=False, **call: instead()(**call) if causal else None, WITHOUT_MASK, each=True),
     TOP_LEFT,
 ]
-FIRST_KEYS = slip(first_keys, say("flash.one_head.the_first_nq_keys_alone"))
+CUT = [
+    slip(mild(counted(times, *size, nothing)), say(f"flash.causal_one_head.{what}"))
+    for what, times, nothings in (
+        ("the_comparison_turned_round", turned_round(False), (math.nan, 0.0)),
+        ("the_comparison_turned_round", turned_round(True), (math.nan, 0.0)),
+        ("tiles_without_a_mask", uncut, (0.0,)),
+        ("tiles_without_a_mask", whole_by_the_last_row, (0.0,)),
+        ("keys_counted_twice", not_rounded_down, (0.0,)),
+        ("keys_counted_twice", begun_anew, (0.0,)),
+        ("ends_with_the_first_row", ends_with_the_first_row, (0.0,)),
+    )
+    for nothing in nothings
+    for size in SIZES
+]
+UNSEEN_SCORE_0 = [slip(mild(unseen_score_0(*size)), say("flash.causal_one_head.unseen_keys_score_0")) for size in SIZES]
+SAME_KEYS = [
+    slip(mild(the_same_keys(tile)), say("flash.one_head.the_same_keys_again"), place=1, each=True, times=100)
+    for tile in TILES
+]
+INVERSE_D = slip(mild(of_an_inverse_d), say("flash.one_head.a_scale_of_1_by_d"))
+ONLY_THE_MAXIMUM = slip(lse_by(lambda m, l: m), say("flash.one_head.lse_is_the_maximum"), place=1, each=True)
+OTHER_STRIDES = [
+    slip(
+        mild(by_strides_of(name, other)),
+        say("flash.flash_attention_forward.strides_of_another", name=name, other=other),
+    )
+    for name, other in ("vk", "kv")
+]
+PADDED_SCALE = slip(mild(of_a_power_of_2), say("flash.flash_attention_forward.a_scale_of_block_d"))
+LSE_OF_OTHER_HEADS = slip(lse_of_other_heads, say("flash.flash_attention_forward.lse_of_other_heads"), place=1)
+UPDATES = [
+    slip(lse_of_the_start, say("flash.online_update.lse_of_inf_alone"), place=1),
+    *(
+        slip(in_tiles_by(update), say(f"flash.online_update.{what}"))
+        for what, update in (
+            ("p_relative_to_its_own_tile", relative_to_the_tile),
+            ("factors_along_the_columns", along_the_columns),
+            ("divided_in_each_step", divided),
+        )
+    ),
+]
+FIRST_NQ_KEYS = say("flash.one_head.the_first_nq_keys_alone")
+FIRST_KEYS = slip(first_keys, FIRST_NQ_KEYS)
+FIRST_KEYS_OF_LSE = slip(mild(first_keys), FIRST_NQ_KEYS, place=1, each=True)
 ROWS_AS_QUERIES = say("flash.grouped_attention.row_is_query")
 HEADS_AS_QUERIES = slip(heads_as_queries, say("flash.grouped_attention.head_is_query"), each=True)
 POWERS_OF_2 = slip(
@@ -206,7 +286,7 @@ ROUNDED_SCORES = [
     for scaled in (False, True)
 ]
 ROUNDED_ACCUMULATOR = slip(
-    in_tiles(rounded=True),
+    [*in_tiles(rounded=True), *in_tiles_by(rounded_before_its_sum, rounds=True)],
     say("flash.flash_attention_forward.an_accumulator_in_half_precision"),
 )
 STRIDED_LSE = slip(with_strides_of, say("flash.flash_attention_forward.lse_with_the_strides_of_q"), place=1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.common_mistakes import viewed
 from course_lib.exercises.attention.mistakes import walk
 from course_lib.exercises.attention.oracles import Forward
 from course_lib.exercises.cases import FP32
@@ -109,7 +110,12 @@ def heads_as_queries(q, k, v, causal=False, scale=None, **_) -> torch.Tensor | N
 
 def softened(mask: torch.Tensor, q, k, v, scale: float | None = None, nothing: float = 0.0) -> torch.Tensor:
     """o under that mask; `nothing` where a query sees nothing."""
-    return torch.softmax(under(mask, q, k, scale), -1).nan_to_num(nothing) @ of_each_head(q, v)
+    return softmax_of(under(mask, q, k, scale), nothing) @ of_each_head(q, v)
+
+
+def softmax_of(s: torch.Tensor, nothing: float = 0.0) -> torch.Tensor:
+    """The weights of scores; `nothing` in rows of -inf alone."""
+    return torch.softmax(s, -1).nan_to_num(nothing)
 
 
 def shifted(by: int, nothing: float = 0.0) -> Callable[..., torch.Tensor | None]:
@@ -143,10 +149,62 @@ def in_the_tiles_of_a_walk(bm: int, bn: int) -> Callable[..., torch.Tensor]:
     return wrong
 
 
-def first_keys(q, k, v, causal=False, **more: Any) -> torch.Tensor | None:
-    """Compute o from the first Nq keys alone; None where there are no more, or where the mask leaves the others out."""
+def are_mild(s: torch.Tensor) -> bool:
+    """Tell whether no score is so large that a few keys have all the weight. Where they have, many mistakes give the same."""
+    return not bool((s.masked_fill(s == -math.inf, 0).abs() > 20).any())
+
+
+def mild(wrong: Callable[..., Any]) -> Callable[..., Any]:
+    """Limit the slip to calls whose scores are mild."""
+    return lambda **call: wrong(**call) if are_mild(scored(**call)[0]) else None
+
+
+def first_keys(q, k, v, causal=False, **more: Any) -> Forward | None:
+    """Compute (o, lse) from the first Nq keys alone; None where there are no more, or where the mask leaves the others out."""
     n = q.shape[-2]
-    return instead()(q=q, k=k[..., :n, :], v=v[..., :n, :], **more).o if n < k.shape[-2] and not causal else None
+    return instead()(q=q, k=k[..., :n, :], v=v[..., :n, :], **more) if n < k.shape[-2] and not causal else None
+
+
+def the_same_keys(tile: int) -> Callable[..., tuple[None, torch.Tensor] | None]:
+    """Make a slip: lse, if each turn of a walk along tiles of so many keys read the first of them."""
+
+    def wrong(q, k, v, causal=False, **more: Any) -> tuple[None, torch.Tensor] | None:
+        nk = k.shape[-2]
+        if causal or tile >= nk:
+            return None
+        return None, instead()(q=q, k=k[..., :tile, :], v=v[..., :tile, :], **more).lse + math.log(-(-nk // tile))
+
+    return wrong
+
+
+def by_strides_of(name: str, other: str) -> Callable[..., torch.Tensor | None]:
+    """Make a slip: o, if this one of q, k and v is read by the strides of another one."""
+
+    def wrong(**call: Any) -> torch.Tensor | None:
+        x, strides = call[name], call[other].stride()
+        if x.dim() != call[other].dim() or strides == x.stride():
+            return None
+        read = viewed(x, strides)
+        return None if read is None else attend(**(call | {name: read})).o
+
+    return wrong
+
+
+def of_an_inverse_d(q, k, v, scale=None, **more: Any) -> torch.Tensor | None:
+    """Compute o with a scale of 1 / D; None where the scale is given."""
+    return None if scale is not None else attend(q, k, v, scale=1 / q.shape[-1], **more).o
+
+
+def of_a_power_of_2(q, k, v, scale=None, **more: Any) -> torch.Tensor | None:
+    """Compute o with a scale of the next power of 2 after D; None where D is one, or the scale is given."""
+    d = q.shape[-1]
+    wide = 1 << (d - 1).bit_length()
+    return None if scale is not None or wide == d else attend(q, k, v, scale=wide**-0.5, **more).o
+
+
+def lse_of_other_heads(q, k, v, **more: Any) -> tuple[None, torch.Tensor] | None:
+    """lse, if that of batch b and head h stood in the place of batch h and head b."""
+    return None if q.dim() != 4 or q.shape[0] != q.shape[1] else (None, attend(q, k, v, **more).lse.transpose(0, 1))
 
 
 def other_keys(sides: Callable[[int, int], int]) -> list[Callable[..., torch.Tensor | None]]:
