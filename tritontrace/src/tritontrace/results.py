@@ -690,6 +690,8 @@ class Replay:
     ready: list[int] = field(default_factory=list)  # results that the forward half had finished, by position
     faults: list[Fault] = field(default_factory=list)
     hazards: list[Hazard] = field(default_factory=list)  # of kernels in Gluon; the first says most
-    poisoned: list[str] = field(default_factory=list)  # "kernel `k`, line 5": masked positions without `other`, and stored
+    poisoned: list[str] = field(
+        default_factory=list
+    )  # "kernel `k`, line 5": masked positions without `other`, and stored
     kernels: list[str] = field(default_factory=list)  # keys of the kernels launched, and of those they call
     compiled: list[Compiled] = field(default_factory=list)
