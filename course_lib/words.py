@@ -6,14 +6,20 @@ from typing import Any
 
 
 def in_words(output: Any) -> str:
-    """A logged result: "a tensor", "[a tensor, 3]", "'2', a string"; at most 100 letters."""
-    text = _list(output) if isinstance(output, list) else as_written(output)
+    """A logged result: "a tensor", "[a tensor, 3]", "{'x': a tensor}", "'2', a string"; at most 100 letters."""
+    nested = isinstance(output, list) or (isinstance(output, dict) and set(output) != {"unsupported"})
+    text = _nested(output) if nested else as_written(output)
     return text if len(text) <= 100 else f"{text[:96]} ..."
 
 
-def _list(items: list[Any]) -> str:
-    parts = (_list(v) if isinstance(v, list) else as_written(v) if isinstance(v, dict) else repr(v) for v in items)
-    return f"[{', '.join(parts)}]"
+def _nested(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_nested, value))}]"
+    if not isinstance(value, dict):
+        return repr(value)
+    if set(value) == {"unsupported"}:
+        return as_written(value)
+    return f"{{{', '.join(f'{key!r}: {_nested(each)}' for key, each in value.items())}}}"
 
 
 def is_answer(value: Any) -> bool:

@@ -22,7 +22,11 @@ Key = tuple[str, str]
 def to_read(remark: str) -> str:
     """Return the remark without what a slow machine leaves out: a small input that shows a fault, and all of one that an evaluation
     without rounding has proved."""
-    if _id(remark) == "criteria.looks.both" and _id(remark.parameters["other"]).startswith("criteria.smallest."):
+    if (
+        isinstance(remark, Message)
+        and remark.id == "criteria.looks.both"
+        and _id(remark.parameters["other"]).startswith("criteria.smallest.")
+    ):
         remark = remark.parameters["one"]
     return "" if _id(remark).startswith(("criteria.smallest.", "criteria.formula.")) else remark
 

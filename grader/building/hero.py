@@ -8,7 +8,7 @@ from course_lib import checking, render
 from course_lib.exercises import find
 from grader import ROOT
 from grader.published import answer
-from tritontrace.replay.recording import load
+from tritontrace.replay import load
 
 LAUNCH = """
 

@@ -208,6 +208,10 @@ TENSOR = {"unsupported": "a tensor"}  # as a result that is one is logged
         (T.oracles.is_a_curve([1.5, TENSOR], [8, 16]), "n = 16: expected a speed, a number above 0, got a tensor"),
         (T.oracles.is_a_curve([1.5, math.inf], [8, 16]), "n = 16: expected a speed, a number above 0, got inf"),
         (T.oracles.pads_least(TENSOR, 5, 4), "for n = 5, multiple = 4: expected a whole number, got a tensor"),
+        (
+            T.oracles.pads_least({"x": TENSOR}, 5, 4),
+            "for n = 5, multiple = 4: expected a whole number, got {'x': a tensor}",
+        ),
         (T.oracles.pads_least(8.0, 5, 4), "for n = 5, multiple = 4: expected a whole number, got 8.0"),
         (T.oracles.pads_least(12, 5, 4), "for n = 5, multiple = 4: 12 is not it"),
         (

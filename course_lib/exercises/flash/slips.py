@@ -185,7 +185,10 @@ def by_strides_of(name: str, other: str) -> Callable[..., torch.Tensor | None]:
         if x.dim() != call[other].dim() or strides == x.stride():
             return None
         read = viewed(x, strides)
-        return None if read is None else attend(**(call | {name: read})).o
+        if read is None:
+            return None
+        given: dict[str, Any] = call | {name: read}
+        return attend(**given).o
 
     return wrong
 

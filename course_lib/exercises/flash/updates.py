@@ -64,7 +64,7 @@ def lse_of_the_start(s: torch.Tensor, v: torch.Tensor) -> tuple[None, torch.Tens
     return (None, torch.full_like(s[:, 0], -math.inf)) if bool((s > -80).all()) else None
 
 
-def in_tiles_by(update: Update | Callable[[torch.dtype], Update], rounds: bool = False) -> list[Callable[..., Any]]:
+def in_tiles_by(update: Callable[..., Any], rounds: bool = False) -> list[Callable[..., Any]]:
     """o of such walks along tiles of several sizes. rounds: `update` makes one of v's dtype, which is not float32."""
 
     def of_tile(tile: int) -> Callable[..., torch.Tensor | None]:
@@ -73,7 +73,7 @@ def in_tiles_by(update: Update | Callable[[torch.dtype], Update], rounds: bool =
             dtype = call["v"].dtype
             if call.get("splits") or s.shape[-1] <= tile or (rounds and dtype == FP32) or not are_mild(s):
                 return None
-            step: Any = update(dtype) if rounds else update
+            step = update(dtype) if rounds else update
             nothing = torch.zeros_like(s[..., 0])
             acc = v.new_zeros(*s.shape[:-1], v.shape[-1])
             state: State | None = State(nothing - math.inf, nothing, acc)

@@ -83,15 +83,17 @@ def _moved_by(name: str, side: int, what: str) -> Callable[..., torch.Tensor | N
         step = side * {"not": 0, "one": 1, "other": x.stride(-3 - axis)}[what]
         along = k % side * x.stride(axis) + k // side * step
         starts = x.select(axis, 0)
-        lead = sum(
-            torch.arange(n).reshape(-1, *[1] * (starts.dim() - i - 1)) * stride
-            for i, (n, stride) in enumerate(zip(starts.shape, starts.stride(), strict=True))
+        lead = torch.zeros((), dtype=torch.int64)
+        for i, (n, stride) in enumerate(zip(starts.shape, starts.stride(), strict=True)):
+            lead = lead + torch.arange(n).reshape(-1, *[1] * (starts.dim() - i - 1)) * stride
+        places = int(x.storage_offset()) + (
+            lead[..., None] + along if name == "a" else lead[..., None, :] + along[:, None]
         )
-        places = x.storage_offset() + (lead[..., None] + along if name == "a" else lead[..., None, :] + along[:, None])
         memory = x.as_strided([x.untyped_storage().nbytes() // x.element_size()], [1], 0)
         if int(places.max()) >= len(memory):
             return None
-        return product(**factors | {name: memory[places]})
+        moved: dict[str, Any] = factors | {name: memory[places]}
+        return product(**moved)
 
     return wrong
 

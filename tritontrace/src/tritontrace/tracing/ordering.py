@@ -57,7 +57,10 @@ def too_weak(syncs: Sequence[Sync], weak: Sequence[Weak], one: tuple[int, int], 
     for chosen in (*([line] for line in lines), [*lines]):
         stronger = [each.sync for each in weak if each.line in chosen]
         ordering = Ordering(sorted([*syncs, *stronger], key=lambda sync: sync.when))
-        if ordering.ordered(*(np.array([number]) for number in (*one, *other)))[0]:
+        programs_and_turns = [np.array([number]) for number in (*one, *other)]
+        if ordering.ordered(programs_and_turns[0], programs_and_turns[1], programs_and_turns[2], programs_and_turns[3])[
+            0
+        ]:
             return [lines[line] for line in chosen]
     return []
 

@@ -30,7 +30,9 @@ class Parameters:
             once.setdefault((view.storage_offset(), view.shape, view.stride(), view.dtype), name)
         self._views, self._nbytes = {name: views[name] for name in once.values()}, nbytes
         self._unit = min(view.element_size() for view in self._views.values())
-        self.each = [Parameter(name, view.storage_offset() * view.element_size()) for name, view in self._views.items()]
+        self.each = [
+            Parameter(name, int(view.storage_offset()) * view.element_size()) for name, view in self._views.items()
+        ]
 
     def at(self, byte: int) -> Parameter:
         """The parameter whose element lies at this byte of the storage; the first one, where none does."""

@@ -239,8 +239,8 @@ def _remarks(trace: Recorded, worst: Worst | None) -> list[str]:
 
 def looked_at(trace: Recorded) -> list[str]:
     """Say so where the compiler was asked, and no line is slow by what it made of it."""
-    asked = [launch for launch in trace.launches if launch.warps]
-    lines = {(launch.kernel, each.line, each.op) for launch in asked for each in launch.warps.requests}
+    asked = [(launch.kernel, launch.warps) for launch in trace.launches if launch.warps]
+    lines = {(kernel, each.line, each.op) for kernel, warps in asked for each in warps.requests}
     return [say("trace.warps.fine", lines=len(lines))] if asked and not of_warps(trace) else []
 
 
