@@ -283,7 +283,7 @@ class Verdict:
 
     @property
     def points_of_late(self) -> float:
-        """Those of its points that nothing but a compiler that was not asked in time speaks for."""
+        """The points that nothing but a compiler that was not asked in time speaks for."""
         return sum(finding.points for finding in self.findings if finding.late)
 
     @property

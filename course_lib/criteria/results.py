@@ -211,7 +211,7 @@ class GradedTrial(Trial):
         return common_mistakes.rounded(reference, got) or common_mistakes.constant(reference, got)
 
     def _right(self, arguments: dict[str, Any]) -> Any:
-        """What the oracle gives for one of the calls."""
+        """The oracle's results of one of the calls."""
         return self.once(partial(self.exercise.oracle, **arguments), self.exercise.oracle, arguments)
 
     def _marked(self, arguments: dict[str, Any], got: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

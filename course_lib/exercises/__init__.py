@@ -4,10 +4,11 @@ A large unit is a package: what its exercises are given in cases.py, what is rig
 recognised in mistakes.py, criteria of its own in criteria.py, the exercises in modules by subject, listed in __init__.py.
 
 What several units share: cases.py, ways to draw them; misconceptions.py, results that mistakes give; wrong_formulas.py, whether
-a wrong result is of its formula or of its numbers. Three forms of exercise have modules of their own: breaking.py, inputs that
-show what is wrong with a kernel; naming.py, a picture whose cause is to be named; rounds.py, a work log. sealed.py keeps
-explanations until the answer is written. twists.py draws tasks in place of an exercise's own, from the twists.py of its unit.
-`find` knows an exercise by its id, and ids.py those of earlier releases; titles.py says what people call it.
+a wrong result is of its formula or of its numbers; remembered.py, what a verdict asks more than once. Three forms of exercise
+have modules of their own: breaking.py, inputs that show what is wrong with a kernel; naming.py, a picture whose cause is to be
+named; rounds.py, a work log. sealed.py keeps explanations until the answer is written. twists.py draws tasks in place of an
+exercise's own, from the twists.py of its unit. `find` knows an exercise by its id, and ids.py those of earlier releases;
+titles.py says what people call it.
 
 Oracles are torch, brute force or the trace; closed forms and solutions live elsewhere.
 """

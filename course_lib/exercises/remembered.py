@@ -1,4 +1,4 @@
-"""What is worked out for the same arguments again and again while an answer is judged: by an oracle, by its budget, by each mistake."""
+"""Results that are worked out for the same arguments again and again while an answer is judged: an oracle's, a budget's, a mistake's."""
 
 from __future__ import annotations
 

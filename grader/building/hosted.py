@@ -33,7 +33,7 @@ def notebook(unit: str, address: str) -> NotebookNode:
     """The students' notebook with the cell behind its first one, the title."""
     made: NotebookNode = nbformat.read(grader.released(unit), as_version=4)
     made.cells[0].source = re.sub(
-        r"\[(\d\d)\]\(\.\./[^)]*\)", r"\1", made.cells[0].source
+        r"\[(\d\d[^]]*)\]\(\.\./[^)]*\)", r"\1", made.cells[0].source
     )  # no other unit lies beside it
     made.cells[1:1] = [setup(address)]
     return made

@@ -99,7 +99,7 @@ def behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
 
 
 def term(whole: Term, student: str = "") -> Table:
-    """Who is behind in the unit that was graded last, and why; or one student through all units. Raises ValueError if the class
+    """Tell who is behind in the unit that was graded last, and why; or one student through all units. Raises ValueError if the class
     has no such student."""
     if not student:
         table = Table(

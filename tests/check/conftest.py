@@ -1,4 +1,4 @@
-"""What the tests of checks share."""
+"""Fixtures that the tests of checks share."""
 
 import pytest
 

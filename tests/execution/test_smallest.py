@@ -135,7 +135,7 @@ def test_a_missing_mask_is_told_by_a_small_input_of_the_exercise(exercise, old, 
 
 
 def proved(exercise):
-    """What is said of the published answer, for all sizes that the exercise asks about."""
+    """The proof of the published answer, for all sizes that the exercise asks about."""
     of = smallest.asked_of(find(exercise))
     entry = published(exercise)
     return prove(

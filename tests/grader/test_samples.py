@@ -1,10 +1,12 @@
 """One unit from end to end: the sample class is built, handed in, judged, and written to nbgrader's gradebook."""
 
+import html
+
 import pytest
 from nbgrader.api import Gradebook
 
 import grader
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, titles
 from grader.__main__ import grade
 from grader.audit import samples
 from grader.building import build
@@ -64,7 +66,7 @@ def test_feedback_shows_no_solution_to_the_blank_submission(graded):
     unit, home = graded
     page = (home / "feedback" / "blank" / unit / f"{unit}.html").read_text()
     asked = grader.exercises(unit).values()
-    lines = [e.id for e in asked if f'<span id="{e.check_id}">{e.id}</span>' in page]
+    lines = [e.id for e in asked if f'<span id="{e.check_id}">{html.escape(titles.title(e.id))}</span>' in page]
     assert "BEGIN SOLUTION" not in page and lines and all(f'id="{e.check_id}"' in page for e in asked), (
         "a line, or a card"
     )

@@ -46,7 +46,7 @@ def test_what_an_exercise_says_of_itself_stands_in_a_catalogue(module):
 
 
 def advice(criterion: Criterion) -> list[str]:
-    """What a criterion holds ready to say besides."""
+    """Sentences that a criterion holds ready besides."""
     return [getattr(criterion, name, "") for name in ("advice", "what", "of")]
 
 

@@ -135,7 +135,7 @@ PYTHON = PYPROJECT["project"]["requires-python"].removeprefix(">=")
         ("docs/hosted.md", r"Triton (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
         ("docs/hosted.md", r"Triton is (\d[\d.]+\d) or newer", TRITONS[0]),
         (
-            "tritontrace/src/tritontrace/tracing/launcher.py",
+            "tritontrace/src/tritontrace/catalogue/launch.toml",
             r"Triton (\d[\d.]+\d) to (\d[\d.]+\d)",
             (TRITONS[0], TRITONS[-1]),
         ),

@@ -97,8 +97,8 @@ WRONG = [
     wrong("costs", "the backward of forward", COUNTED, ('tile, dkdv": 4,', 'tile, dkdv": 3,')),
     wrong("costs", "dq is half of dkdv", COUNTED, ('tile, dq": 3,', 'tile, dq": 2,')),
     wrong("costs", "seven in one kernel", COUNTED, ('all three gradients": 5,', 'all three gradients": 7,')),
-    wrong("costs", "a multiplication is a FLOP", COUNTED, ('B N N D": 18,', 'B N N D": 9,')),
-    wrong("costs", "one kernel's FLOPs", COUNTED, ('B N N D": 18,', 'B N N D": 14,')),
+    wrong("costs", "a multiplication is a FLOP", COUNTED, ('B N² D": 18,', 'B N² D": 9,')),
+    wrong("costs", "one kernel's FLOPs", COUNTED, ('B N² D": 18,', 'B N² D": 14,')),
     wrong("costs", "lse in half precision", COUNTED, ("queries\": 32768,", "queries\": 16384,")),
     wrong("costs", "one score", COUNTED, ('tile, forward": 2,', 'tile, forward": 1,')),
     # -------------------- delta

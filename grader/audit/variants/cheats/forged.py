@@ -29,7 +29,7 @@ def send(message):
 
 
 def send_result(value):
-    """In the form in which a child answers: where it changes, what comes here is refused for that alone."""
+    """Send a forged result in the form in which a child answers: where that changes, it is refused for that alone."""
     parts = [{"logs": value, "error": "", "printed": ""}]
     send(wire.pack({"result": {"value": parts, "spent": {}}, "error": "", "printed": ""}))
 

@@ -236,7 +236,7 @@ def _ask_how_wide(
 
 
 def _aligned(arguments: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """What stands in for arguments, so that the compiler sees multiples of 16."""
+    """Arguments that stand in for others, so that the compiler sees multiples of 16."""
     given = {name: arguments[name] for name in names}
     return {
         name: ALIGNED * (value // ALIGNED + 1) if isinstance(value, int) else torch.empty(1, dtype=value.dtype)

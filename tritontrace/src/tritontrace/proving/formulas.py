@@ -19,7 +19,7 @@ Whole = Union["SizeFormula", int]
 
 
 class _WrittenOnce:
-    """What is long in words, and asked for often: products are sorted by it."""
+    """Parts that are long in words, and asked for often: products are sorted by it."""
 
     @cached_property
     def _text(self) -> str:

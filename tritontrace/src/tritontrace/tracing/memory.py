@@ -70,7 +70,7 @@ class Region:
 
     @property
     def name(self) -> str:
-        """What the first kernel that had it calls it."""
+        """The name that the first kernel which had it gives it."""
         return next(iter(self.names))
 
     def place(self, element: int) -> tuple[Parameter, int]:

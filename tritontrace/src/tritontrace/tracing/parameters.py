@@ -18,8 +18,8 @@ class Parameter(NamedTuple):
 
 
 class Parameters:
-    """Whose each element of one storage is in a launch: that of the first parameter whose view holds it, and between views that of the
-    one that begins before it. Views of the very same elements are one, with the first one's name.
+    """The parameter to which each element of one storage belongs in a launch: the first one whose view holds it, and between views
+    that of the one that begins before it. Views of the very same elements are one, with the first one's name.
 
     views   by name, in the order of the kernel's parameters;  nbytes  of the storage
     """
