@@ -340,7 +340,9 @@ def printed(cell):
     """The lines that a cell printed, without what differs from run to run: times, speeds and numbers with decimals, of random data."""
     shown = [o.text if o.output_type == "stream" else o.get("data", {}).get("text/plain", "") for o in cell.outputs]
     lines = []
-    for line in re.sub(r"[─━░█]+|-{2,}|In\[\d+\]", "", "\n".join(shown)).splitlines():
+    # rules, numbers of cells, dates, and lines of the course's own files
+    text = re.sub(r"[─━░█]+|-{2,}|In\[\d+\]|\d{4}-\d\d-\d\d|(?<=\.py):\d+", "", "\n".join(shown))
+    for line in text.splitlines():
         line = re.sub(r"-?(\d[\d,]*\.\d+(e[-+]?\d+)?|\d+e[-+]?\d+)", "#", line)
         lines.append(" ".join((re.sub(r"\d[\d,]*", "#", line) if MEASURED.search(line) else line).split()))
     return list(filter(None, lines))
