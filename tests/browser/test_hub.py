@@ -26,7 +26,7 @@ from traitlets.config.loader import PyFileConfigLoader
 
 import grader
 import make
-from course_lib.exercises import find
+from course_lib.exercises import find, titles
 from grader import ROOT
 from grader.gradebook import results
 from grader.published import solution_cell
@@ -177,7 +177,9 @@ def test_a_class_goes_round(hub):
         notebook.write(*notebook.find(r"@triton.jit\ndef add_one_kernel.*"), solution_cell(EXERCISE.id))
         ada.page.keyboard.press("Shift+Enter")
         verdict = notebook.run(*notebook.find(re.escape(f'check("{EXERCISE.id}", add_one)')))
-        expect(verdict).to_contain_text(f"right {EXERCISE.id} {EXERCISE.points:g} / {EXERCISE.points:g} points")
+        expect(verdict).to_contain_text(
+            f"right {titles.title(EXERCISE.id)} {EXERCISE.points:g} / {EXERCISE.points:g} points"
+        )
         ada.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
         notebook.close()
         for student in (ada, ben):
