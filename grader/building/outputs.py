@@ -101,18 +101,22 @@ def renew(nb: NotebookNode, root: Path, need_gpu: Collection[str], *, again: boo
     _finish(nb, nb, whole)
 
 
+def asks_for_progress(cell: NotebookNode) -> bool:
+    """Whether a cell's value is the table of progress."""
+    return cell.source.rstrip().endswith("progress()")
+
+
 def redraw(nb: NotebookNode, unit: str) -> None:
     """Draw each verdict anew from the data that its output keeps, and each table of progress from the verdicts before it, so that none
     looks as an earlier version drew it. Fields that a verdict did not have then are empty."""
     empty, points = wire.to_tree(Verdict("", 0.0, 0.0, [])), {}
     for cell in _by_id(nb).values():
-        asks_for_progress = cell.source.rstrip().endswith("progress()")
         for output in cell.outputs:
             if (data := output.get("data", {})) and VERDICT in data:
                 verdict = wire.from_tree(Verdict, empty | json.loads(data[VERDICT]))
                 data["text/plain"], data["text/html"] = render.text(verdict), render.html(verdict)
                 points |= logbook.points_of(verdict)
-            elif data and asks_for_progress:
+            elif data and asks_for_progress(cell):
                 where = data["text/plain"].rpartition("\n")[2]  # the run's own words on the file that it kept them in
                 table = logbook.progress_with(points, unit, where)
                 data["text/plain"], data["text/html"] = repr(table), table._repr_html_()
