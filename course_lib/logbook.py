@@ -248,10 +248,8 @@ class Progress:
         unit = self.here if self._left(self.here) else self.unit
         if not self._left(unit):
             return "All of the main path is done."
-        exercise, done = (
-            self._left(unit)[0],
-            f"All of {titles.of(self.here)} is done. " if self.here in self.units else "",
-        )
+        exercise = self._left(unit)[0]
+        done = f"All of {titles.of(self.here)} is done. " if self.here in self.units else ""
         got = self.points(exercise)
         so_far = f", {got:g} of {exercise.points:g} points so far" if got else ""
         said = f"about {exercise.minutes} minutes{so_far}."
