@@ -993,8 +993,8 @@ for shared in (
 # Write `shared_transpose(x)`: each program moves a tile of x through shared memory, so that its loads and its stores
 # both run along rows of global memory. x is contiguous, of float32. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}),
-# * no more passes of shared memory than the bytes need, neither to write the tile nor to read it
-#   ({{no_conflicts.performance}}),
+# * loads and stores along rows, and no more passes of shared memory than the bytes need, neither to write the tile nor
+#   to read it ({{no_conflicts.performance}}),
 # * a tile of at most 64 x 64 floats ({{shared_bytes.performance}}),
 # * each element read once and written once ({{traffic.performance}}).
 

@@ -10,14 +10,14 @@ from course_lib.exercises.sm.criteria import InEveryOrder, NoConflicts, Overlapp
 from course_lib.exercises.sm.mistakes import LESSONS, lesson
 from tritontrace.hopper import Kind
 from tritontrace.replay import wire
-from tritontrace.results import Cause, Footprint, Hazard, Launch, Passes, Simulated
+from tritontrace.results import Access, Cause, Footprint, Hazard, Launch, Passes, Simulated
 
 X = torch.zeros(1024)
 EXERCISE = Exercise("unit.copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), language="Gluon")
 
 
-def trial(simulated=None, footprints=(), output=X, **evidence):
-    launches = [Launch("k", (1, 1, 1), 1, [], list(footprints), simulated=simulated)]
+def trial(simulated=None, footprints=(), output=X, accesses=(), **evidence):
+    launches = [Launch("k", (1, 1, 1), 1, list(accesses), list(footprints), simulated=simulated)]
     found = Evidence("a case", **({"outputs": [output], "launches": launches} | evidence))
     return Trial(Case("a case", "performance", None), [{"x": X}], found)
 
@@ -106,6 +106,18 @@ def test_conflicts_are_those_of_the_worst_line():
     assert says(
         judged(NoConflicts(1), trial(Simulated(6, passes=[Passes("l", "load", 0, 0)]))).seen, "sm.no_conflicts.unknown"
     )
+
+
+@pytest.mark.parametrize("op", ["load", "store"])
+def test_who_walks_down_columns_of_global_memory_avoids_no_conflict(op):
+    fine = Simulated(6, passes=[Passes("line 3", "store", 32, 32)])
+    row, column = (
+        Access("x_ptr", op, 5, elements=1024, bytes=4096, useful_bytes=4096, sectors=n) for n in (160, 1024)
+    )  # rows that begin in the midst of a sector, and a sector for each number
+    assert judged(NoConflicts(1), trial(fine, accesses=[row])).passed
+    finding = judged(NoConflicts(1), trial(fine, accesses=[row, column]))
+    assert finding.lost and finding.spent.spent == 1024
+    assert says(finding.missed, f"criteria.dense.missed_{op}")
 
 
 def test_costs_of_a_wrong_result_are_not_credited():

@@ -4,11 +4,11 @@ that a check runs; nothing is a time."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from course_lib.catalogue import say
-from course_lib.criteria import Compiles, Correct, TritonDidTheWork
+from course_lib.criteria import Coalesced, Compiles, Correct, TritonDidTheWork
 from course_lib.criteria.results import CostCriterion
 from course_lib.exercise import Criterion, Exercise, Finding, Spent, Trial
 from tritontrace.results import Simulated
@@ -45,6 +45,7 @@ GATES = (TritonDidTheWork(title=say("sm.in_every_order.title_triton")), InEveryO
 """The gates of an exercise that asks for a kernel in Gluon."""
 
 SHARE = 0.95  # of the bytes, or of the products, that must go the way that an exercise asks for
+ALONG_ROWS = 2.0  # times the sectors that bytes fill: rows may begin anywhere in a sector; a column of floats touches 8 times as many
 READS, WRITES = {"TMA load": "tma_read", "cp.async": "async_read"}, {"TMA store": "tma_written"}
 
 
@@ -149,7 +150,8 @@ class Overlapped(Share):
 
 @dataclass
 class NoConflicts(CostCriterion):
-    """No load and no store of a tile passes shared memory more often than its bytes need."""
+    """Lanes load and store global memory along rows, and no tile passes shared memory more often than its bytes need: whoever walks
+    down columns of global memory has none of the conflicts that a tile must avoid."""
 
     missed = say("sm.no_conflicts.missed")
     points: float
@@ -157,6 +159,12 @@ class NoConflicts(CostCriterion):
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
+        for along_rows in (Coalesced("load", at_most=ALONG_ROWS), Coalesced("store", at_most=ALONG_ROWS)):
+            if not (dense := along_rows.count(group)).passed:
+                parts = {
+                    name: getattr(dense, name) for name in ("expected", "detail", "cause", "at", "spent", "request")
+                }
+                return replace(self.lost(dense.seen, **parts), missed=along_rows.missed)
         found = [each for trial in group for s in simulations(trial) for each in s.passes]
         if not found:
             return self.lost(say("sm.no_conflicts.no_tile"))

@@ -103,6 +103,15 @@ def test_many_accesses_that_have_nothing_in_common(several, items):
         assert duplicates == any(len(set(row)) < len(row) for row in touched)
 
 
+@pytest.mark.parametrize("along, sectors", [(None, 128), (1, 128), (0, 1024)])
+def test_lanes_lie_along_the_axis_that_a_layout_chooses(along, sectors):
+    lanes = 4 * np.arange(1024)  # 32 rows of 32 floats
+    assert Shape(lanes, None, 4, (32, 32), along).at(0).sectors == sectors
+    counted, _ = count_each(lanes[None], None, 4, (32, 32), along)
+    assert counted.sectors.tolist() == [sectors]
+    assert Shapes().of("a", lanes, None, 4, (32, 32), along).along == along
+
+
 @pytest.mark.parametrize(
     "offsets, mask, axes, expected",
     [

@@ -33,6 +33,12 @@ SWIZZLE, READ_BACK = (
     "gl.SwizzledSharedLayout(1, 1, 32, [1, 0])",
     "    barrier()\n    y = tile.permute((1, 0)).load(ROWS)\n",
 )
+READ = "gl.load(x_ptr + (row + rows)[:, None] * N + (col + cols)[None, :], mask=there, other=0.0)"
+READ_DOWN = "gl.load(x_ptr + (row + cols)[None, :] * N + (col + rows)[:, None], mask=(row + cols < M)[None, :] & (col + rows < N)[:, None], other=0.0)"
+WRITTEN = """    there = (col + rows < N)[:, None] & (row + cols < M)[None, :]
+    gl.store(y_ptr + (col + rows)[:, None] * M + (row + cols)[None, :], y, mask=there)
+"""
+WRITTEN_DOWN = "    gl.store(y_ptr + (col + cols)[None, :] * M + (row + rows)[:, None], y, mask=there)\n"
 BY_ALLOCATION = [
     (f"    tile = gl.allocate_shared_memory(x_ptr.dtype.element_ty, [64, 64], {SWIZZLE})\n", ""),
     (
@@ -52,6 +58,9 @@ TRANSPOSE = [
     wrong("shared_transpose", "no mask", [RAGGED, CONFLICTS, SHARED, TRAFFIC], ("mask=there, other=0.0", "")),
     wrong("shared_transpose", "the mask of the input for the output", [RAGGED, CONFLICTS, SHARED, TRAFFIC], ("    there = (col + rows < N)[:, None] & (row + cols < M)[None, :]\n", "")),
     wrong("shared_transpose", "without shared memory", [CONFLICTS], ("    tile.store(gl.load(x_ptr + (row + rows)[:, None] * N + (col + cols)[None, :], mask=there, other=0.0))\n" + READ_BACK, "    turned = (row + cols < M)[None, :] & (col + rows < N)[:, None]\n    y = gl.load(x_ptr + (row + cols)[None, :] * N + (col + rows)[:, None], mask=turned, other=0.0)\n"), ("    tile = gl.allocate_shared_memory(x_ptr.dtype.element_ty, [64, 64], " + SWIZZLE + ")\n", "")),
+    wrong("shared_transpose", "global memory down its columns", [CONFLICTS], (READ, READ_DOWN), (READ_BACK, "    barrier()\n    y = tile.load(ROWS)\n"), (SWIZZLE, "gl.SwizzledSharedLayout(1, 1, 1, [1, 0])")),
+    wrong("shared_transpose", "stored down columns", [CONFLICTS], (READ_BACK, "    barrier()\n    y = tile.load(ROWS)\n"), (WRITTEN, WRITTEN_DOWN)),
+    honest("shared_transpose", "turned by the layout of lanes", ("    y = tile.permute((1, 0)).load(ROWS)\n    there = (col + rows < N)[:, None] & (row + cols < M)[None, :]\n", "    y = tile.load(DOWN)\n    rows, cols = gl.arange(0, 64, gl.SliceLayout(1, DOWN)), gl.arange(0, 64, gl.SliceLayout(0, DOWN))\n    there = (row + rows < M)[:, None] & (col + cols < N)[None, :]\n"), ("(col + rows)[:, None] * M + (row + cols)[None, :]", "(col + cols)[None, :] * M + (row + rows)[:, None]"), ("    tile = gl.", "    DOWN: gl.constexpr = gl.BlockedLayout([1, 1], [32, 1], [1, 4], [0, 1])\n    tile = gl.")),
     wrong("shared_transpose", "a spare tile", [SHARED], ("    rows, cols = gl.arange", "    spare = gl.allocate_shared_memory(x_ptr.dtype.element_ty, [64, 64], " + SWIZZLE + ")\n    spare.store(gl.zeros([64, 64], gl.float32, ROWS))\n    rows, cols = gl.arange")),
     wrong("shared_transpose", "torch", [KERNEL], ("transpose_kernel[(triton.cdiv(M, 64), triton.cdiv(N, 64))](x, out, M, N, num_warps=4)", "out.copy_(x.T)")),
     wrong("shared_transpose", "no swizzle, and stored by the allocation", [CONFLICTS], *BY_ALLOCATION, (SWIZZLE, "gl.SwizzledSharedLayout(1, 1, 1, [0, 1])")),

@@ -344,7 +344,7 @@ def _store_wait(body: Body, op: ir.Operation, spot: Spot) -> Act:
 def _async_copy(body: Body, op: ir.Operation, spot: Spot) -> Act:
     """cp.async: threads fetch by pointers, and it is theirs: what it has written, tensor cores see after a fence."""
     pointer = body.type_of(op.operands[0])
-    at = Instruction("load", body.site(op.place), pointer.pointee, pointer.shape)
+    at = Instruction("load", body.site(op.place), pointer.pointee, pointer.shape, along=pointer.along)
     zero = constant(0, ir.Type(pointer.pointee, pointer.shape))
 
     def act(programs: Partition, values: list) -> None:

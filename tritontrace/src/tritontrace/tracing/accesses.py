@@ -42,6 +42,7 @@ class Instruction:
     by_all    of a load of one element, whether all threads make use of it: see unused.for_all
     again     whether it stands in a loop
     unread    of a load, whether nothing comes of its value
+    along     the axis along which lanes lie, where a layout says it
     """
 
     op: Op
@@ -54,6 +55,7 @@ class Instruction:
     by_all: bool = False
     again: bool = False
     unread: bool = False
+    along: int | None = None
     itemsize: int = field(init=False)
     lanes: int = field(init=False)
     layout: tuple[int, ...] = field(init=False)
@@ -334,7 +336,7 @@ class Accesses:
             shape = None
             if lanes is None or lanes.ndim == 1:
                 first = mine.of_program(0) if isinstance(mine, Sum) else mine[0]
-                shape = self._shapes.of(at, first, lanes, at.itemsize, at.axes)
+                shape = self._shapes.of(at, first, lanes, at.itemsize, at.axes, at.along)
                 if not shape.same_lanes(mine):
                     shape = None
             numbers = programs[rows]
@@ -438,7 +440,7 @@ class Accesses:
                 region.count_each(load, hit.lowest[:, None], hit.shape.active, at.itemsize, times)
         else:
             assert hit.addresses is not None
-            counted, duplicates = count_each(hit.addresses, hit.mask, at.itemsize, at.axes)
+            counted, duplicates = count_each(hit.addresses, hit.mask, at.itemsize, at.axes, at.along)
             _add(access, at, times, *[int(counter.sum()) for counter in counted], instructions=len(hit.lowest))
             offsets = hit.addresses if hit.mask is None else hit.addresses[hit.mask]
             region.count_each(load, offsets, 0, at.itemsize, times)
@@ -635,7 +637,7 @@ def _widest(hit: Hit, at: Instruction) -> list[int]:
     if hit.shape is None:
         assert hit.addresses is not None
         lanes = None if hit.mask is None else hit.mask[0]
-        shape, lowest = Shape(hit.addresses[0], lanes, at.itemsize, at.axes), hit.lowest[:1]
+        shape, lowest = Shape(hit.addresses[0], lanes, at.itemsize, at.axes, at.along), hit.lowest[:1]
     else:
         shape, lowest = hit.shape, hit.lowest
     starts = np.full(SECTOR, -1)  # for each place in a sector, the first row

@@ -61,7 +61,17 @@ def _instruction(body: Body, op: ir.Operation, what: Op, kind: ir.Type) -> Instr
     again = what == "atomic" and any(name in body.repeated for name, _ in op.results)
     unread = what == "load" and not any(name in body.read for name, _ in op.results)
     return Instruction(
-        what, body.site(op.place), kind.pointee, kind.shape, described, volatile, asks, by_all, again, unread
+        what,
+        body.site(op.place),
+        kind.pointee,
+        kind.shape,
+        described,
+        volatile,
+        asks,
+        by_all,
+        again,
+        unread,
+        kind.along,
     )
 
 

@@ -2,7 +2,8 @@
 
 A GPU issues an instruction in requests of 32 lanes and fetches sectors of 32 bytes. Triton gives neighbouring lanes
 neighbouring addresses where a block has an axis of unit stride (its Coalesce pass), so lanes are counted along that axis
-first, else along the last; along the first where Triton is older than 3.7.
+first, else along the last; along the first where Triton is older than 3.7. In Gluon whoever writes a kernel lays them out: `along`
+is the axis that they have chosen.
 """
 
 from __future__ import annotations
@@ -65,15 +66,22 @@ class Shape:
     Pattern.
 
     relative   (lanes,) bytes from the lowest active lane; masked positions may lie below it
-    mask       (lanes,) the active lanes, None for all;  axes  the block that they are, for `_lane_order`
+    mask       (lanes,) the active lanes, None for all;  axes, along  the block that they are, for `_lane_order`
     lane       the position of the lowest active lane;  extent  bytes from it to the end of the highest one
     active     (active lanes,) their bytes from the lowest one;  aligned  whether these are multiples of the item's size
     """
 
-    def __init__(self, addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]):
+    def __init__(
+        self,
+        addresses: np.ndarray,
+        mask: np.ndarray | None,
+        itemsize: int,
+        axes: tuple[int, ...],
+        along: int | None = None,
+    ):
         active = addresses if mask is None else addresses[mask]
         lowest = active.min()
-        self.itemsize, self.mask, self.axes = itemsize, mask, axes
+        self.itemsize, self.mask, self.axes, self.along = itemsize, mask, axes, along
         self.relative = addresses - lowest
         self.active = active - lowest
         self.lane = int(np.argmax((self.relative == 0) if mask is None else (self.relative == 0) & mask))
@@ -95,7 +103,7 @@ class Shape:
         if phase not in self._patterns:
             active = np.ones(self.relative.shape, bool) if self.mask is None else self.mask
             self._patterns[phase] = _analyse(
-                self.relative.reshape(self.axes), active.reshape(self.axes), phase, self.itemsize
+                self.relative.reshape(self.axes), active.reshape(self.axes), phase, self.itemsize, self.along
             )
         return self._patterns[phase]
 
@@ -140,7 +148,13 @@ class Shapes:
         self._last: dict[object, Shape] = {}  # by the place in the kernel
 
     def of(
-        self, place: object, addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
+        self,
+        place: object,
+        addresses: np.ndarray,
+        mask: np.ndarray | None,
+        itemsize: int,
+        axes: tuple[int, ...],
+        along: int | None = None,
     ) -> Shape:
         """addresses: (lanes,) of one program. mask: the active lanes, at least one; None for all."""
         shape = self._last.get(place)
@@ -148,8 +162,8 @@ class Shapes:
             same = np.array_equal(addresses - addresses[shape.lane], shape.relative)
             if same and (mask is None or shape.mask is None or np.array_equal(mask, shape.mask)):
                 return shape
-        shape = Shape(addresses, mask, itemsize, axes)
-        key = (axes, itemsize, shape.relative.tobytes(), None if mask is None else mask.tobytes())
+        shape = Shape(addresses, mask, itemsize, axes, along)
+        key = (axes, along, itemsize, shape.relative.tobytes(), None if mask is None else mask.tobytes())
         if key not in _seen:
             if Shapes.lanes >= MAX_LANES:
                 _seen.clear()  # a gather makes one for each program
@@ -160,12 +174,12 @@ class Shapes:
         return shape
 
 
-def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int) -> Pattern:
+def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int, along: int | None) -> Pattern:
     offsets = relative[active]
     ascending = np.sort(offsets)  # np.unique looks each of them up in a table, which takes four times as long
     distinct = ascending[_fresh(ascending)]
     duplicates = distinct.size < offsets.size
-    order = _lane_order(relative, itemsize)
+    order = _lane_order(relative, itemsize, along)
     lanes, on = (_in_requests(x.transpose(order)) for x in (relative, active))
     sectors = _distinct_in_rows((lanes + phase) // SECTOR, on)
     widest = int(sectors.argmax())
@@ -195,7 +209,7 @@ class Counted(NamedTuple):
 
 
 def count_each(
-    addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
+    addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...], along: int | None = None
 ) -> tuple[Counted, bool]:
     """The counters of accesses that have nothing in common, and whether any of them has two lanes at one address.
 
@@ -212,7 +226,7 @@ def count_each(
     laid: dict[tuple[int, ...], list[int]] = {}  # programs, by the order of their lanes
     if len(axes) > 1:
         for program, row in enumerate(addresses):
-            laid.setdefault(_lane_order(row.reshape(axes), itemsize), []).append(program)
+            laid.setdefault(_lane_order(row.reshape(axes), itemsize, along), []).append(program)
     else:
         laid[tuple(range(len(axes)))] = list(range(programs))
     for order, chosen in laid.items():
@@ -240,8 +254,11 @@ def _fresh(ascending: np.ndarray) -> np.ndarray:
     return fresh
 
 
-def _lane_order(relative: np.ndarray, itemsize: int) -> tuple[int, ...]:
-    """The axes of a block as Triton lays lanes along them, the fastest last: the longest of unit stride, of equals LAST_OF_EQUALS."""
+def _lane_order(relative: np.ndarray, itemsize: int, along: int | None) -> tuple[int, ...]:
+    """The axes of a block as lanes lie along them, the fastest last: `along`, or as Triton lays them, the longest of unit stride, of
+    equals LAST_OF_EQUALS."""
+    if along is not None:
+        return (*(axis for axis in range(relative.ndim) if axis != along), along)
     origin = (0,) * relative.ndim
 
     def contiguous(axis: int) -> int:

@@ -6,9 +6,13 @@ again. A value has one definition and is known by its name, such as "%x_3" or "%
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+BLOCKED = re.compile(r"#ttg\.blocked<.*?threadsPerWarp = \[(.*?)\].*order = \[(.*?)\]")
+LINEAR = re.compile(r"#ttg\.linear<.*?lane = \[\[(.*?)\]")
 
 
 @dataclass(frozen=True)
@@ -19,11 +23,27 @@ class Type:
              or the text of a type that is none of these
     shape    of a block, () of a scalar; of a descriptor the shape of the block that it loads
     pointee  the element type behind a pointer, or of a descriptor's block
+    layout   which thread holds what of a block, as Gluon's text says it; "" in TTIR. Types are the same without it
     """
 
     element: str
     shape: tuple[int, ...] = ()
     pointee: str = ""
+    layout: str = field(default="", compare=False)
+
+    @property
+    def along(self) -> int | None:
+        """The axis of a block along which neighbouring lanes of a warp lie, by its layout; None where none says it.
+
+        >>> Type("f32", (64, 64), layout="#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [32, 1], order = [1, 0]}>").along
+        0
+        """
+        if found := BLOCKED.match(self.layout):
+            lanes, order = ([int(n) for n in part.split(",")] for part in found.groups())
+            return next((axis for axis in order if lanes[axis] > 1), None)
+        if found := LINEAR.match(self.layout):
+            return next((axis for axis, step in enumerate(found[1].split(",")) if int(step)), None)
+        return None
 
 
 @dataclass(frozen=True)

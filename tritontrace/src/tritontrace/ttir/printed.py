@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -64,10 +65,10 @@ def type_of(text: str) -> Type:
     head, _, inner = text.partition("<")
     if head not in ("tensor", "!tt.ptr", "", "!tt.tensordesc"):
         return Type(text[1:] if text[1:] in INTEGERS else text)  # si32 and ui32 are i32
-    inner = split(inner[:-1])[0]  # without layout and address space
+    inner, *layout = split(inner[:-1])  # of a pointer, an address space
     target = type_of(inner)
     if head == "tensor":
-        return target
+        return replace(target, layout=layout[0]) if layout else target
     if head == "!tt.tensordesc":
         return Type("desc", target.shape, target.element)
     if target.element == "ptr":
