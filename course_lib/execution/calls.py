@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
+from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
 
 from course_lib.exercise import MOST_NUMBERS
 from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
@@ -249,12 +252,32 @@ def as_a_layer_does(function: Callable, arguments: dict[str, Any], mark: Mark) -
 
 def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple | None:
     """(output, gradients ...) of a function of tensors that is an operator of torch. arguments: its inputs, `fake`, `dy`. With `fake`
-    the same is asked of tensors without data, and what comes of it stands behind: -1 in each place if nothing does."""
-    asked = arguments.pop("fake")
-    found = forward_and_backward(function, arguments, mark)
+    the same is asked of tensors without data, and what comes of it stands behind: -1 in each place if nothing does, and how many
+    results of operators, those on the way among them, then have another shape or dtype. What autograd keeps is used once more in the
+    backward half: a log shows what is used later, not what is kept."""
+    asked, keeps = arguments.pop("fake"), list[torch.Tensor]()
+
+    def halfway(word: str = "") -> int:
+        launched = mark(word) if word else mark()
+        for tensor in keeps:
+            tensor.clone()
+        return launched
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        keeps.append(tensor)
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor), _Made() as real:
+        found = forward_and_backward(function, arguments, halfway)
     if found is None or not asked:
         return found
-    with _disable_current_modes(), FakeTensorMode(), torch.enable_grad(), launches_go_to(_no_data):
+    with (
+        _disable_current_modes(),
+        FakeTensorMode(),
+        _Made() as fake,
+        torch.enable_grad(),
+        launches_go_to(_no_data),
+    ):
         *leaves, dy = (torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in arguments.values())
         leaves = [leaf.requires_grad_() for leaf in leaves]
         try:
@@ -264,7 +287,22 @@ def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) ->
             made = [None] * (1 + len(leaves))
     lengths = [len(described(t)) for t in (dy, *leaves)]
     facts = [described(t) if isinstance(t, torch.Tensor) else [-1] * n for t, n in zip(made, lengths, strict=True)]
-    return (*found, *(number for fact in facts for number in fact))
+    others = sum(a != b for a, b in zip_longest(real.made, fake.made))
+    return (*found, *(number for fact in facts for number in fact), others)
+
+
+class _Made(TorchDispatchMode):
+    """Notes what operators that are not torch's own give, as `described` says it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[list[int]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func.namespace not in ("aten", "prims", "prim"):
+            self.made += [described(t) for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
+        return out
 
 
 def in_a_round(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:

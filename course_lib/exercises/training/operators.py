@@ -36,7 +36,7 @@ def with_gradients(x, weight, fake: bool, dy) -> tuple[Any, ...]:
         leaves = [t.double().detach().requires_grad_() for t in (x, weight)]
         y = leaves[0] * torch.rsqrt(leaves[0].square().mean(-1, keepdim=True) + 1e-6) * leaves[1]
         found = (y.detach(), *torch.autograd.grad(dotted(y, dy), leaves))
-    return (*found, *(number for like in (x, x, weight) for number in described(like))) if fake else found
+    return (*found, *(number for like in (x, x, weight) for number in described(like)), 0) if fake else found
 
 
 def norm_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
@@ -92,6 +92,16 @@ operator_norm = Exercise(
             if any(
                 isinstance(out, list) and len(out) > 2 and out[0] is not None and out[2] is None
                 for t in trials
+                for out in t.evidence.outputs
+            )
+            else ""
+        ),
+        lambda trials: (
+            say("training.operator_norm.a_fake_of_another_shape")
+            if any(
+                isinstance(out, list) and len(out) > 3 and -1 not in out[3:-1] and out[-1]
+                for t in trials
+                if t.case.group == "fake"
                 for out in t.evidence.outputs
             )
             else ""
