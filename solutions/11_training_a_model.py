@@ -249,13 +249,13 @@ print(f"after three steps, off from torch's by {(ours - theirs).abs().max():.1e}
 # {{exercise training.accumulate}}
 #
 # Write `accumulate(model, batches)`. `batches` is a list of micro-batches, and each micro-batch is a pair (tokens,
-# targets). Targets of −100 are padding, and `model(tokens, targets)` returns the mean loss over the other targets.
-# Leave in `p.grad` the gradient of the mean loss over **all** targets of all micro-batches, without the padding, and
-# return this mean as a number.
+# targets). Targets of −100 are padding, and `model(tokens, targets)` returns the mean loss over the other targets. A
+# micro-batch may be all padding. Leave in `p.grad` the gradient of the mean loss over **all** targets of all
+# micro-batches, without the padding, and return this mean as a number.
 #
 # Full marks require
 # * the loss and the gradients of one large batch ({{holds.same_loss.plain}}), also where micro-batches have different numbers of
-#   targets ({{holds.same_loss.padded}}),
+#   targets, or none ({{holds.same_loss.padded}}),
 # * gradients that do not depend on what `p.grad` held before ({{holds.begins_anew.plain}}),
 # * that only one micro-batch's graph is alive at a time ({{seen.one_at_a_time.memory}}).
 
@@ -268,6 +268,8 @@ def accumulate(model, batches) -> float:
     model.zero_grad()
     total = 0.0
     for (tokens, targets), count in zip(batches, counts, strict=True):
+        if not count:
+            continue  # it has no mean: its loss is NaN, and so is 0 times NaN
         loss = model(tokens, targets) * (count / sum(counts))
         loss.backward()  # and the micro-batch's graph is gone
         total += loss.item()

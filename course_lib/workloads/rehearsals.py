@@ -100,12 +100,18 @@ def run_batches(
 # ------------------------------------------------------------------------------------------------------- gradients
 
 
-def micro_batches(rows: int, length: int, parts: int, padded: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """(tokens, targets) of each of `parts` micro-batches; padded: half of the rows have two targets, and -100 behind them."""
+def micro_batches(
+    rows: int, length: int, parts: int, padded: bool, empty: bool
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """(tokens, targets) of each of `parts` micro-batches; padded: half of the rows have two targets, and -100 behind them;
+    empty: the first micro-batch has no target."""
     tokens, targets = torch.randint(0, SMALL.vocab, (2, rows, length)).unbind()
     if padded:
         targets = targets.clone()
         targets[: rows // 2, 2:] = -100
+    if empty:
+        targets = targets.clone()
+        targets[: rows // parts] = -100
     return list(zip(tokens.chunk(parts), targets.chunk(parts), strict=True))
 
 
@@ -116,7 +122,7 @@ def there(report: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def run_accumulate(
-    accumulate: Callable, *, rows: int, length: int, parts: int, padded: bool, seed: int
+    accumulate: Callable, *, rows: int, length: int, parts: int, padded: bool, seed: int, empty: bool = False
 ) -> dict[str, Any] | None:
     """Call accumulate(model, batches) twice in a row. None where it gives nothing.
 
@@ -124,7 +130,7 @@ def run_accumulate(
     """
     with apart(seed):
         model = GPT(SMALL).double()
-        batches = micro_batches(rows, length, parts, padded)
+        batches = micro_batches(rows, length, parts, padded, empty)
         with Live() as live:
             loss = accumulate(model, batches)
         if loss is None:
@@ -137,13 +143,21 @@ def run_accumulate(
 
 
 def rehearse_accumulate(
-    accumulate: Callable, mark: Callable[[str], Any], *, rows: int, length: int, parts: int, padded: bool, seed: int
+    accumulate: Callable,
+    mark: Callable[[str], Any],
+    *,
+    rows: int,
+    length: int,
+    parts: int,
+    padded: bool,
+    seed: int,
+    empty: bool = False,
 ) -> None:
     """The first of these calls, for whoever sees torch's operations. All of it is one half."""
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = GPT(SMALL).double()
-        batches = micro_batches(rows, length, parts, padded)
+        batches = micro_batches(rows, length, parts, padded, empty)
         mark("begin")
         accumulate(model, batches)
         mark("backward")
@@ -178,9 +192,10 @@ def run_swapped(
     steps: int,
     seed: int,
     factor: float = 1.0,
+    share: float = 1.0,
 ) -> dict[str, Any] | None:
     """Train a model after swap_in(model, kernels), in float64, with torch's AdamW. None if the model is as it was, and nothing came
-    back. The kernels' results are `factor` times the right ones.
+    back. The kernels' results are `factor` times the right ones; `share` of the loss goes back.
 
     returned    whether something came back;  losses  of each step;  gradients  of each parameter in the first, by name
     launches    in the first step, by kernel;  kept  bytes between its halves
@@ -200,7 +215,7 @@ def run_swapped(
                 loss = model(tokens, targets)
                 kept = live.now()
             optimizer.zero_grad()
-            loss.backward()
+            (share * loss).backward()
             if step == 0:
                 gradients = digits([p.grad for p in model.parameters()])
                 names = [name for name, _ in model.named_parameters()]
@@ -224,6 +239,7 @@ def rehearse_swapped(
     steps: int,
     seed: int,
     factor: float = 1.0,
+    share: float = 1.0,
 ) -> None:
     """The first step after swap_in, for whoever sees torch's operations, those of the kernels among them."""
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
@@ -236,7 +252,7 @@ def rehearse_swapped(
         mark("begin")
         loss = model(tokens, targets)
         mark("backward")
-        loss.backward()
+        (share * loss).backward()
         mark("end")
 
 

@@ -128,10 +128,18 @@ def _a_sum(output: Any, **arguments: Any) -> bool:
     return bool(output["losses"]) and abs(output["losses"][0] - targets * first) < 1e-4
 
 
-def _undivided(output: Any, **arguments: Any) -> bool:
-    names, targets = list(right(**arguments)["gradients"]), arguments["rows"] * arguments["length"]
+def _factor(output: Any, **arguments: Any) -> float:
+    names = list(right(**arguments)["gradients"])
     found = [output["gradients"].get(name, []) for name in names]
-    return abs(factor_of(found, [right(**arguments)["gradients"][name] for name in names]) - targets) < 1e-4
+    return factor_of(found, [right(**arguments)["gradients"][name] for name in names])
+
+
+def _dloss_ignored(output: Any, share: float = 1.0, **arguments: Any) -> bool:
+    return share == 1.0 or abs(_factor(output, share=share, **arguments) - 1 / share) < 1e-4
+
+
+def _undivided(output: Any, **arguments: Any) -> bool:
+    return abs(_factor(output, **arguments) - arguments["rows"] * arguments["length"]) < 1e-4
 
 
 swap_in = Exercise(
@@ -145,7 +153,10 @@ swap_in = Exercise(
     lines=60,
     cases=[
         trained("two layers, 4 heads for 2"),
-        trained("one layer, 3 heads", layers=1, width=24, heads=3, kv_heads=3, rows=3, length=7, seed=2),
+        trained(
+            "one layer, 3 heads, a quarter of the loss goes back",
+            **dict(layers=1, width=24, heads=3, kv_heads=3, rows=3, length=7, seed=2, share=0.25),
+        ),
         trained("kernels that give 1.25 times torch's results", factor=1.25),
         trained("ten steps", "steps", steps=10, seed=3),
     ],
@@ -164,6 +175,7 @@ swap_in = Exercise(
         ),
         every(_a_sum, say("training.swap_in.a_sum_in_place_of_the_mean")),
         every(_undivided, say("training.swap_in.the_loss_is_not_divided_on_the_way_back")),
+        every(_dloss_ignored, say("training.swap_in.the_gradient_of_the_loss_is_ignored")),
         lambda trials: (
             say("training.swap_in.none_for_a_norm_s_weight")
             if any(_norms_alone(o) for t in trials for o in t.evidence.outputs)

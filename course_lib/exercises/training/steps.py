@@ -54,7 +54,7 @@ def same_loss(output: Any, **arguments: Any) -> str:
     right = whole(**arguments)
     if type(output["loss"]) not in (int, float):
         return say("training.accumulate.no_number")
-    if abs(output["loss"] - right["loss"]) > CLOSE:
+    if not abs(output["loss"] - right["loss"]) <= CLOSE:
         return say("training.accumulate.loss", got=output["loss"], right=right["loss"])
     return "" if alike(output["gradients"], right["gradients"]) else gradients_are(output, right)
 
@@ -130,6 +130,7 @@ accumulate = Exercise(
         micro("4 micro-batches", "plain"),
         micro("one batch", "plain", parts=1, rows=4, length=7, seed=2),
         micro("half of it padding", "padded", padded=True, seed=3),
+        micro("a micro-batch that is all padding", "padded", padded=True, empty=True, seed=5),
         micro("8 micro-batches of 8 rows", "memory", rows=64, parts=8, seed=4),
     ],
     oracle=lambda **arguments: (whole(**arguments)["loss"],),
@@ -145,6 +146,10 @@ accumulate = Exercise(
             MEANS
             if any(t.case.group == "padded" and any(_mean_of_means(o, c) for c, o in _pairs(t)) for t in trials)
             else ""
+        ),
+        for_cases(
+            lambda case: case.name == "a micro-batch that is all padding",
+            every(lambda output, **_: output["loss"] != output["loss"], say("training.accumulate.no_mean_of_nothing")),
         ),
     ],
 )

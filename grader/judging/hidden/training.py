@@ -53,7 +53,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "accumulate":
             return [
                 micro("hidden micro-batches", "plain", parts=rng.choice((2, 3, 6)), rows=6, seed=N),
-                micro("hidden padding", "padded", parts=3, rows=6, padded=True, seed=N),
+                micro("hidden padding", "padded", parts=3, rows=6, padded=True, seed=N, empty=rng.random() < 0.5),
             ]
         case "clip":
             sizes = [rng.randrange(3, 30) for _ in range(4)]
@@ -82,7 +82,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             heads, factor = rng.choice((2, 4)), rng.choice((0.75, 1.25, 1.5))
             return [
                 trained("a hidden model", kv_heads=heads, length=rng.randrange(5, 12), seed=N),
-                trained("hidden kernels", kv_heads=heads, length=rng.randrange(5, 12), seed=N, factor=factor),
+                trained(
+                    "hidden kernels", kv_heads=heads, length=rng.randrange(5, 12), seed=N, factor=factor, share=0.5
+                ),
                 trained("hidden steps", "steps", layers=1, kv_heads=heads, steps=10, seed=N, factor=factor),
             ]
         case "grouped_backward":

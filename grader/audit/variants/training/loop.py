@@ -227,6 +227,7 @@ BATCH = [
 ACCUMULATE = [
     wrong("accumulate", "summed, not averaged", [GRADIENTS, PADDED, ANEW], (" * (count / sum(counts))", ""), ("return total", "return total / len(batches)")),
     wrong("accumulate", "a mean of means", [PADDED], ("(count / sum(counts))", "(1 / len(batches))")),
+    wrong("accumulate", "NaN of a micro-batch that is all padding", [PADDED], ("        if not count:\n            continue  # it has no mean: its loss is NaN, and so is 0 times NaN\n", "")),
     wrong("accumulate", "padding counts", [PADDED], ("int((targets != -100).sum())", "targets.numel()")),
     wrong("accumulate", "gradients of the call before", [ANEW], ("    model.zero_grad()\n", "")),
     wrong("accumulate", "zeroed for each micro-batch", [GRADIENTS, PADDED, ANEW], ("strict=True):\n", "strict=True):\n        model.zero_grad()\n")),
@@ -458,6 +459,7 @@ SWAPPED = [
     wrong("swap_in", "a raw launch in place of attention", [EVERY, LOSSES, LAUNCHES, LITTLE], ("attention=lambda q, k, v: Attention.apply(kernels, q, k, v)", "attention=lambda q, k, v: kernels.attention(q, k, v)[0]")),
     wrong("swap_in", "raw launches everywhere", [ON_KERNELS], source="from dataclasses import replace\n\n\ndef swap_in(model, kernels):\n    model.ops = replace(model.ops, norm=lambda x, w: kernels.norm(x, w)[0], loss=lambda x, t: kernels.cross_entropy(x, t)[0].mean())\n"),
     wrong("swap_in", "the loss is not divided on the way back", [EVERY, LOSSES, LITTLE], ("(dloss / len(targets)).expand", "dloss.expand")),
+    wrong("swap_in", "the gradient of the loss is ignored", [EVERY, LITTLE], ("(dloss / len(targets)).expand(len(targets))", "torch.full((len(targets),), 1 / len(targets), dtype=logits.dtype)")),
     wrong("swap_in", "slots that are returned", [ON_KERNELS], ("    model.ops = replace(", "    return replace(")),
     wrong("swap_in", "slots that nobody keeps", [ON_KERNELS], ("    model.ops = replace(", "    replace(")),
     wrong("swap_in", "slots that are frozen", [ON_KERNELS], ("    model.ops = replace(", "    model.ops.norm = replace(")),
