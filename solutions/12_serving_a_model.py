@@ -293,7 +293,7 @@ check("serving.which_rows", which_rows)
 #
 # The kernel is that of unit 09 once more, but this time a model calls it. Four things are new:
 # * **Layouts.** q comes as a view of (B, N, H, D), while k and v from a cache are contiguous. The result must have the
-#   shape (B, Nq, Hq, D), not (B, Hq, Nq, D).
+#   shape (B, Nq, Hq, D), not (B, Hq, Nq, D). A layer unpacks two values: return it with None beside it.
 # * **Shared heads.** Head h of q reads head h // (Hq / Hkv) of k and v. k and v are not repeated in memory for you, and
 #   you should not repeat them either.
 # * **Masks.** If `attention_mask` is given, it alone says what is seen: padding, causality and windows are all in it.
@@ -304,8 +304,9 @@ check("serving.which_rows", which_rows)
 #
 # Full marks require
 # * right results for shared heads ({{correct.grouped}}), for queries that are the last positions ({{correct.causal}})
-#   or the first ({{correct.top left}}), for a window ({{correct.window}}), for a mask, with 0 for a query that sees
-#   nothing ({{correct.mask}}), for the model's scale ({{correct.scale}}), and for half precision ({{correct.half}}),
+#   or the first ({{correct.top left}}), for a window in both cases ({{correct.window}}), for a mask, with 0 for a query
+#   that sees nothing ({{correct.mask}}), for the model's scale ({{correct.scale}}), and for half precision
+#   ({{correct.half}}),
 # * no copy of k or v ({{buffers_below.performance}}), half of the products if attention is causal
 #   ({{dot_flops.performance}}), and one launch ({{launches.performance}}).
 #
@@ -369,10 +370,10 @@ def attention_for(
 ):
     """query (B, Hq, Nq, D), key and value (B, Hkv, Nk, D), any strides -> (B, Nq, Hq, D), None. D is 16, 32, 64 or 128.
 
-    attention_mask   None, or (B, 1, Nq, Nk), True where a query sees a key. If it is given, it alone says what is seen
+    attention_mask   None, or (B, 1, Nq, Nk), any strides: True where a query sees a key. If given, it alone says what is seen
     module           module.is_causal: without a mask, a query sees no later position than its own
     top_left         the queries stand at the first positions of the keys, not at the last
-    sliding_window   without a mask, a query sees the last sliding_window keys, its own included
+    sliding_window   without a mask, a query sees the last sliding_window keys, its own included; given with is_causal alone
     """
     ### BEGIN SOLUTION
     (B, Hq, Nq, D), (Hkv, Nk) = query.shape, key.shape[1:3]
@@ -437,7 +438,7 @@ print(in_transformers.report(attention_for, attention))
 # k, v = torch.cat([cache.k, k], 2), torch.cat([cache.v, v], 2)
 # ```
 #
-# Suppose that 1000 tokens are written. How many bytes does this line move on average, for each byte that is new?
+# Suppose that 1000 tokens are written. How many old tokens does this line copy on average, for each new one?
 
 # %% [markdown]
 # ## Exercise: the cache
@@ -445,14 +446,15 @@ print(in_transformers.report(attention_for, attention))
 # {{exercise serving.kv_cache}}
 #
 # `torch.cat` makes a new tensor for each token and copies all old tokens into it: on average over 1000 tokens it copies
-# 500 old tokens for each new one. A better cache allocates all its memory at the beginning. Each token is written to
-# its place, and attention reads a view.
+# 500 old tokens for each new one, and reads and writes each of them. A better cache allocates all its memory at the
+# beginning. Each token is written to its place, and attention reads a view.
 #
 # A model with a window of 4096 never looks further back than 4096 tokens, so its cache needs no more than 4096 slots.
 # Such a cache is a **ring**: token t goes to slot t % slots, and overwrites the oldest token, which the new token's
-# query does not see. So a ring serves one query at a time. A piece of several tokens would overwrite keys that its
-# first queries still need, so attention must read these keys before the piece is written. The order in the ring is not
-# the order of the text. But the attention of one query is a sum, and does not depend on the order.
+# query does not see. So attention reads a ring one query at a time: a piece of several tokens overwrites keys that its
+# first queries still need, and whoever wants these reads them before. `append` itself takes a piece of any length. The
+# order in the ring is not the order of the text. But the attention of one query is a sum, and does not depend on the
+# order.
 #
 # Write `append`, which takes the keys and values of the next n tokens, and returns views of all keys and values in the
 # cache. Full marks require
@@ -496,8 +498,9 @@ check("serving.kv_cache", KVCache)
 # {{exercise serving.decode_step}}
 #
 # q, k and v of one token come from the projections. Your function turns q and k by the token's position, writes k and v
-# into the cache, and lets q attend to all keys that are there, its own key included. If this is done for every token,
-# the results are those of one pass over the whole text, and the check compares the two.
+# into the cache, and lets q attend to all keys that are there, its own key included. cos and sin are whole tables, of
+# shape (positions, D / 2), and D is a power of two. The cache may have any strides, but its last one is 1. If this is
+# done for every token, the results are those of one pass over the whole text, and the check compares the two.
 #
 # What does this step move? Each number of the cached k and v is read once, and takes part in one multiplication and one
 # addition for each head of q in the group. So in half precision the intensity is about 1 FLOP per byte for each of
@@ -798,11 +801,12 @@ check("serving.name_it", name_it)
 # the result and the gradients. It also does what a checkpoint of unit 07 does: it runs the function once, and then a
 # second time on the same q, k and v, to compute again what backward needs.
 #
-# Without gradients you earn nothing. Full marks require that the mask is obeyed ({{correct.mask}}), that the queries
-# are the last positions ({{correct.causal}}), that the model's scale is used ({{correct.scale}}), that the function
-# gives the same result when it runs again ({{correct.again}}), and that no operation makes a copy of k or v for each
-# head of q ({{no_repeats.shared}}). torch's `@` makes such a copy if it broadcasts k over a group. `torch.einsum` and
-# the fused kernels of `scaled_dot_product_attention` with `enable_gqa=True` do not.
+# Without gradients you earn nothing. Full marks require that the mask is obeyed, which alone says what is seen if there
+# is one ({{correct.mask}}), that the queries are the last positions ({{correct.causal}}), that the model's scale is
+# used ({{correct.scale}}), that the function gives the same result when it runs again ({{correct.again}}), and that no
+# operation makes a copy of k or v for each head of q ({{no_repeats.shared}}). torch's `@` makes such a copy if it
+# broadcasts k over a group. `torch.einsum` and the fused kernels of `scaled_dot_product_attention` with
+# `enable_gqa=True` do not.
 
 
 # %% exercise="serving.mended"

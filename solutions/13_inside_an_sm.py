@@ -134,8 +134,8 @@ for numbers in ("zeros", "random"):
 #
 # This answers the question, as far as a measurement can. The datasheet says 989 TFLOP/s, random numbers reach
 # {{measured product of random}}, and zeros reach {{measured product of zeros}}: they win back {{measured won by
-# zeros}}. At least this much is due to power, and no kernel of the same kind can win it back on random numbers. It may
-# be more, since the product of zeros may lack power, too. So if you optimise a large product, energy is what you can
+# zeros}}. At least this much is due to power, and no kernel of the same kind can win it back on random numbers. Power may
+# cost more than this, since it may slow the product of zeros down, too. So if you optimise a large product, energy is what you can
 # still save. A kernel that moves fewer bytes leaves watts for the tensor cores, and SMs that are idle in the last wave
 # leave theirs to the others. And a benchmark on zeros proves nothing.
 #
@@ -288,7 +288,7 @@ print(f"{latency * 1e9:.0f} ns x {bandwidth / 1e12:.2f} TB/s = {flying / 1e6:.2f
 # begin `latency` cycles after the one before it began. The pipe can begin an instruction, of any chain, every
 # `interval` cycles. The scheduler takes the instruction that has been ready for longest. Return two numbers: the cycle
 # in which the last result is there, if the first instruction begins in cycle 0, and the smallest number of warps, with
-# `chains` chains each, for which the pipe never waits while there is work. Full marks require both numbers
+# `chains` chains each, for which the pipe never waits, however long the chains are. Full marks require both numbers
 # * if too few instructions are in flight ({{correct.waits}}),
 # * if enough of them are in flight ({{correct.busy}}),
 # * for pipes that do not take an instruction in each cycle ({{correct.slow pipe}}).
@@ -532,7 +532,7 @@ except ValueError as missing:
 # ```
 #
 # * How many bits does a thread load at once, for each stride?
-# * How many FFMAs stand between the label and the jump back, in the longest loop of either kernel? And of the FFMAs of
+# * How many FFMAs stand between the label and the jump back, in the longest loop of each kernel? And of the FFMAs of
 #   `two_chains`, how many form one chain, in which each waits for the one before it?
 # * Answer with one of the words in quotation marks: does "mma" or "wgmma" multiply on each GPU? (A100 is sm_80, H200
 #   sm_90.) Does "cp.async" or "TMA" copy the tiles on sm_90?
@@ -1064,7 +1064,8 @@ print(simulate(hasty[(1,)], x, y, num_warps=4))
 #
 # Write `async_column_sum(x)`, which returns the sum of each column of a contiguous matrix of float32. A program walks
 # down its columns, tile by tile, while `copy_async` fetches the next tiles. `copy_async` writes zeros where its `mask=`
-# is False. Full marks require
+# is False. A ring of tiles is one allocation with an axis in front: `tiles = gl.allocate_shared_memory(gl.float32, [3, 32,
+# 64], layout)`, with a layout of two axes, and `tiles.index(i)` is its tile i. Full marks require
 # * the right sums for ragged sizes, and for a matrix that is smaller than the ring ({{correct.ragged}}),
 # * that everything is read by `copy_async` ({{uses.cp.async.performance}}), and only once, by at least two programs if
 #   there are 256 columns ({{traffic.performance}}),

@@ -196,9 +196,9 @@ for nbytes in (64 * 64 * 2, 50 * 64 * 2, 64 * 64 * 4):
 #
 # {{exercise hopper.tma_copy}}
 #
-# Write `tma_copy(x)`, which returns a contiguous copy of x. Each program brings one tile into shared memory, and sends
-# it on from there. No number passes through a register. x is of float16 or bfloat16, and its rows are a multiple of 16
-# bytes apart. Full marks require
+# Write `tma_copy(x)`, which returns a copy of x. Each program brings one tile into shared memory, and sends it on from
+# there. No number passes through a register. x is of float16 or bfloat16, N is a multiple of 8, and the rows of x are a
+# multiple of 16 bytes apart. Full marks require
 # * the right result if tiles reach past the edges ({{correct.ragged}}), and if there are gaps between the rows of x
 #   ({{correct.strided}}),
 # * that TMA reads everything ({{uses.TMA load.performance}}) and writes everything ({{uses.TMA store.performance}}),
@@ -256,7 +256,9 @@ check("hopper.tma_copy", tma_copy)
 #
 # Write `ring_column_sum(x)`, which returns the sums of columns once more. x is of float16 or bfloat16, and the sums are
 # in float32. One partition fetches tiles of 64 x 64 into a ring by TMA, and the other adds them up. With 640 rows and
-# two slots the ring goes round five times. Full marks require
+# two slots the ring goes round five times. A ring is one allocation with an axis in front,
+# `gl.allocate_shared_memory(x_desc.dtype, [2, 64, 64], x_desc.layout)`, and `tiles.index(i)` is its tile i. Full marks
+# require
 # * the right sums for ragged sizes and for a single row ({{correct.ragged}}),
 # * that everything is read by TMA ({{uses.TMA load.performance}}), and only once ({{traffic.performance}}),
 # * copies under way while at least seven tenths of the tiles are added up ({{overlapped.performance}}),
@@ -444,6 +446,7 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # of two, three or four slots, one partition fetches and multiplies. *Two consumers* are two partitions, each of which
 # multiplies 64 rows of its own by the same tile of b. Then a third partition fetches 48 KiB for each turn, which has
 # two products. Two consumers are compared with one, and both rings have three slots.
+# (Draw each loop on paper: who waits for whom in a turn, once the ring is full?)
 #
 # The other two statements are about attention with D = 128. For 64 queries and 128 keys, each of the two products takes
 # 512 cycles, and the softmax between them takes about 950. A consumer *waits* if it waits for each product right after
@@ -622,11 +625,12 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # {{exercise hopper.warp_specialised_matmul}}
 #
 # Compute c = a @ b in tiles of 128 x 64, with a producer and two consumers of 64 rows each
-# ({{specialised.performance}}). The consumers share the tile of b ({{traffic.performance}}), and multiply by wgmma
-# ({{uses.wgmma.performance}}). The ring goes round more than four times in one case ({{correct.long}}), and not even
-# once in another ({{correct.short}}). M is a multiple of 128, and N and K are multiples of 64. The check runs every
-# case in six orders: as late as possible, as early as possible, timed like a chip, and three times at random, which
-# differ from case to case. If a consumer releases a tile before it waits for the product that reads it, this is found.
+# ({{specialised.performance}}): of a tile of 128 rows, `tile.slice(64, 64)` is the lower half. The consumers share the
+# tile of b ({{traffic.performance}}), and multiply by wgmma ({{uses.wgmma.performance}}). The ring goes round more than
+# four times in one case ({{correct.long}}), and not even once in another ({{correct.short}}). M is a multiple of 128,
+# and N and K are multiples of 64. The check runs every case in six orders: as late as possible, as early as possible,
+# timed like a chip, and three times at random, which differ from case to case. If a consumer releases a tile before it
+# waits for the product that reads it, this is found.
 #
 # The extra credit on a Hopper GPU is {{speed}} at {{speed.full}} of the speed of cuBLAS, and some of the points above
 # {{speed.none}}.
@@ -734,11 +738,11 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 #
 # {{exercise hopper.persistent_matmul}}
 #
-# Compute c = a @ b in tiles of 64 x 64 with `programs` programs ({{persistent.performance}}). Program p takes the tiles
-# p, p + programs, p + 2 programs, and so on. It must be right if `programs` does not divide the number of tiles, too
-# ({{correct.uneven}}). Use one producer, and one or more consumers. M, N and K are multiples of 64. The result is
-# stored by TMA ({{uses.TMA store.performance}}), and the products of the next tile begin during the store
-# ({{beside_stores.performance}}).
+# Compute c = a @ b in tiles of 64 x 64 with `programs` programs ({{persistent.performance}}), none of which has more
+# than one tile more than another. For example, program p takes the tiles p, p + programs, p + 2 programs, and so on. It
+# must be right if `programs` does not divide the number of tiles, too ({{correct.uneven}}). Use one producer, and one
+# or more consumers. M, N and K are multiples of 64. The result is stored by TMA ({{uses.TMA store.performance}}), and
+# the products of the next tile begin during the store ({{beside_stores.performance}}).
 #
 # TMA sees what threads have written into shared memory only after `fence_async_shared()`. Triton 3.7 adds this fence if
 # it is missing. Write it all the same, because other compilers do not add it.
@@ -1090,7 +1094,7 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 # * `"TMA store not waited for"`
 # * `"deadlock"`
 #
-# An answer is a pair, such as `("deadlock", 5)`. Lines are numbered on the left. If two accesses can meet, the line of
+# An answer is a pair, such as `("missing fence", 3)`. Lines are numbered on the left. If two accesses can meet, the line of
 # either is right. For a deadlock, any line is right at which a partition waits forever. And in each ring, a line that
 # has been changed is right. Some mistakes could have two names. A wait that never ends is a deadlock, unless a
 # different number of bytes arrives than it expects: that is a wrong number of bytes. If a wait passes because of its

@@ -199,13 +199,19 @@ def _one_by_one(launches: Sequence[Launch]) -> str:
 
 def _of_copies(trial: Trial, asked: int) -> str:
     """Say so if enough programs share the bytes evenly, and most of these are none of the arguments'."""
-    launches, inputs = trial.evidence.launches, _labels(trial.inputs[-1])
+    launches = trial.evidence.launches
     total = sum(launch.programs * launch.busiest_bytes for launch in launches)
     if min(launch.programs for launch in launches) < asked or total > 2 * _moved_bytes(trial):
         return ""
+    return say("criteria.programs.copies") if _reads_copies(trial) else ""
+
+
+def _reads_copies(trial: Trial) -> bool:
+    """Whether kernels read more of buffers than of arguments."""
+    inputs = _labels(trial.inputs[-1])
     of_arguments = sum(f.read_bytes for f in _footprints([trial]) if f.tensor in inputs)
     copied = sum(f.read_bytes for f in _footprints([trial]) if f.tensor not in inputs and not _is_result(f.tensor))
-    return say("criteria.programs.copies") if copied > of_arguments else ""
+    return copied > of_arguments
 
 
 def copy_bytes(x: torch.Tensor, **_: Any) -> int:
@@ -215,8 +221,11 @@ def copy_bytes(x: torch.Tensor, **_: Any) -> int:
 
 @dataclass
 class Traffic(ParallelWork):
-    """Many programs move no more bytes than the task needs. needed: the arguments of a call -> bytes read and written at
-    best."""
+    """Many programs move no more bytes than the task needs.
+
+    needed   the arguments of a call -> bytes read and written at best
+    again    the arguments -> of those that are among these more than once, the bytes that are read of each; they are in `needed`
+    """
 
     missed = say("criteria.traffic.missed")
     needed: Callable[..., float]
@@ -225,6 +234,7 @@ class Traffic(ParallelWork):
     group: str = "performance"
     title: str = say("criteria.traffic.title")
     programs: int = MIN_PROGRAMS
+    again: Callable[..., dict[str, float]] = lambda **_: {}
 
     def count(self, group: Sequence[Trial]) -> Finding:
         needed, moved = ([count(t) for t in group] for count in (self._needed, _moved_bytes))
@@ -252,10 +262,14 @@ class Traffic(ParallelWork):
         launches, inputs = trial.evidence.launches, trial.inputs[-1]
         if twice := _all_again(launches):
             return say("criteria.traffic.all_again", kernel=twice[0], times=twice[1])
-        worst = max(_footprints([trial]), key=_moved_again)
+        each = self.again(**inputs)
+        meant = {name: sum(each.get(label, 0) for label in _in_one_storage(name, inputs)) for name in each}
+        worst = max(_footprints([trial]), key=lambda f: _moved_again(f, meant))
         nbytes, sentence = max(_detours(trial), default=(0, ""))
-        if nbytes > _moved_again(worst) and 4 * nbytes > excess:
+        if nbytes > _moved_again(worst, meant) and 4 * nbytes > excess:
             return sentence
+        if 4 * _moved_again(worst, meant) < excess and _reads_copies(trial):
+            return say("criteria.programs.copies")
         reads = worst.read_bytes / max(1, worst.read_distinct_bytes)
         writes = worst.written_bytes / max(1, worst.written_distinct_bytes)
         if max(reads, writes) <= 1.01:
@@ -276,8 +290,10 @@ def _moved_bytes(trial: Trial) -> int:
     return sum(f.read_bytes + f.written_bytes for f in _footprints([trial]))
 
 
-def _moved_again(f: Footprint) -> int:
-    return f.read_bytes - f.read_distinct_bytes + f.written_bytes - f.written_distinct_bytes
+def _moved_again(f: Footprint, meant: dict[str, float]) -> float:
+    """Bytes that are moved more often than once, or than is meant."""
+    reads = max(f.read_distinct_bytes, meant.get(f.tensor, 0))
+    return f.read_bytes - reads + f.written_bytes - f.written_distinct_bytes
 
 
 def _in_one_storage(name: str, arguments: dict[str, Any]) -> list[str]:

@@ -97,7 +97,7 @@ ring_column_sum = Exercise(
 
 tma_copy = Exercise(
     id="hopper.tma_copy",
-    signature="tma_copy(x: (M, N), float16 or bfloat16, rows a multiple of 16 bytes apart) -> (M, N), contiguous",
+    signature="tma_copy(x: (M, N), float16 or bfloat16, N a multiple of 8, rows a multiple of 16 bytes apart) -> (M, N)",
     minutes=25,
     difficulty=3,
     lines=16,

@@ -40,6 +40,10 @@ def _without_a_window(output: Any, config: dict[str, Any], **run: Any) -> bool:
     return isinstance(output, list) and output == list(counted(config=config | {"window": None}, **run))
 
 
+def _fewer_than_none(output: Any, **run: Any) -> bool:
+    return isinstance(output, list) and len(output) == 3 and type(output[1]) in (int, float) and output[1] < 0
+
+
 def question(name: str, group: str, memory: int, tokens: int, bandwidth: float = 4.8e12, **config: Any):
     """A case: a model, the length of its texts, a GPU's memory in bytes and its bandwidth in bytes a second."""
     given = dict(layers=32, kv_heads=8, head_dim=128, itemsize=2, window=None, parameters=8 * 10**9) | config
@@ -59,6 +63,7 @@ capacity = Exercise(
         question("one head, float32", "heads", 80 * 10**9, 30000, kv_heads=1, itemsize=4, bandwidth=3.35e12),
         question("a window of 4096", "window", 80 * 10**9, 32768, window=4096),
         question("a window that is not full", "window", 40 * 10**9, 1000, window=4096),
+        question("weights that do not fit", "edges", 10**10, 8192),
         question("no room for a text", "edges", 16 * 10**9 + 1000, 8192),
         question("room for one, to the byte", "edges", 16 * 10**9 + 2**30, 8192),
     ],
@@ -70,6 +75,10 @@ capacity = Exercise(
         Correct("edges", 1, say("serving.capacity.title_edges")),
     ],
     mistakes=[
+        for_cases(
+            lambda case: case.name == "weights that do not fit",
+            every(_fewer_than_none, say("serving.capacity.fewer_than_none")),
+        ),
         for_cases(lambda case: case.name == "a window of 4096", every(_without_a_window, NO_WINDOW)),
     ],
 )

@@ -94,6 +94,12 @@ def but(**changed: Any) -> Any:
     return wrong
 
 
+def causal_besides(mask, **given: Any) -> tuple[torch.Tensor, ...] | None:
+    """The slip that what a mask shows must be causal besides; None where it is."""
+    both = None if mask is None else mask & sees(*mask.shape[-2:], True, None, False, None).to(mask.device)
+    return None if both is None or torch.equal(both, mask) else trained(mask=both, **given)
+
+
 @dataclass
 class NoRepeats(CostCriterion):
     """No operation of torch makes k or v anew for each head of q."""
@@ -128,6 +134,7 @@ mended = Exercise(
         Case("2 texts, 2 heads, 7 tokens, not turned", "plain", attention_of(2, 2, 1, 7, 7, 8)),
         Case("5 tokens after 6", "causal", attention_of(1, 2, 1, 5, 11, 8)),
         Case("padded on the left", "mask", attention_of(3, 2, 1, 9, 9, 8, mask="padded")),
+        Case("a mask that shows later keys", "mask", attention_of(2, 2, 1, 7, 9, 8, mask="holes")),
         Case("a scale of 0.9", "scale", attention_of(1, 2, 1, 6, 6, 8, scale=0.9)),
         Case("turned", "again", attention_of(2, 2, 1, 8, 8, 8, turns=True)),
         Case("6 heads for 2, 5 queries, 12 keys", "shared", attention_of(2, 2, 3, 5, 12, 8)),
@@ -155,6 +162,7 @@ mended = Exercise(
         NoRepeats(1),
     ],
     mistakes=[
+        Misconception(causal_besides, say("serving.mended.causal_besides_the_mask"), trained),
         Misconception(but(mask=lambda given: None), say("serving.mended.the_mask_dropped"), trained),
         Misconception(
             but(scale=lambda given: given["q"].shape[-1] ** -0.5),

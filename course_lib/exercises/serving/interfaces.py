@@ -16,7 +16,7 @@ from course_lib.exercises.cases import BF16, operations
 from course_lib.exercises.flash.mistakes import SEEN_NOTHING
 from course_lib.exercises.misconceptions import Misconception, nth
 from course_lib.exercises.serving.cases import layer
-from course_lib.exercises.training.shared_heads import probabilities, scores_flops
+from course_lib.exercises.training.shared_heads import probabilities, scores_flops, sees
 
 
 def attended(q, k, v, mask=None, causal=True, scaling=None, window=None, top_left=False) -> torch.Tensor:
@@ -49,6 +49,20 @@ def in_turn(q, k, v, **more: Any) -> torch.Tensor | None:
     return attended(q, *(x.repeat(1, group, 1, 1) for x in (k, v)), **more)
 
 
+def causal_besides(mask, **more: Any) -> torch.Tensor | None:
+    """The slip that what a mask shows must be causal besides; None where it is, or where attention is not causal."""
+    if mask is None or not more["causal"]:
+        return None
+    both = mask & sees(*mask.shape[-2:], True, None, more["top_left"], None).to(mask.device)
+    return None if torch.equal(both, mask) else attended(mask=both, **more)
+
+
+def alone(trials: Sequence[Trial]) -> str:
+    """Say so if a result comes without the None beside it."""
+    came = any(isinstance(out, dict) and "alone" in out for trial in trials for _, out in trial.calls)
+    return say("serving.attention_for.alone") if came else ""
+
+
 def laid_out_as_q(trials: Sequence[Trial]) -> str:
     """Say so if a result has the layout of q."""
     for trial in trials:
@@ -78,6 +92,9 @@ attention_for = Exercise(
         Case("a prompt of 70 in 200 places", "top left", layer(1, 2, 1, 70, 200, 16, cached=True, top_left=True)),
         Case("a window of 16, 100 tokens", "window", layer(1, 2, 2, 100, 100, 16, window=16)),
         Case("a window of 9, 5 tokens after 60", "window", layer(2, 1, 2, 5, 65, 16, cached=True, window=9)),
+        Case(
+            "a window of 9 at the top left", "window", layer(1, 2, 1, 30, 64, 16, cached=True, window=9, top_left=True)
+        ),
         Case("padded on the left", "mask", layer(3, 2, 2, 40, 40, 16, mask="padded")),
         Case("any keys, a query that sees none", "mask", layer(2, 2, 1, 30, 45, 16, mask="holes", cached=True)),
         Case("one mask for all texts", "mask", layer(3, 1, 2, 17, 33, 16, mask="one for all")),
@@ -107,9 +124,11 @@ attention_for = Exercise(
         Launches(1, 1, programs=16),
     ],
     mistakes=[
+        alone,
         laid_out_as_q,
         has_nan(["window", "mask"], SEEN_NOTHING),
         Misconception(but(mask=None), say("serving.attention_for.the_mask_dropped"), attended),
+        Misconception(causal_besides, say("serving.attention_for.causal_besides_the_mask"), attended),
         Misconception(but(top_left=True), say("serving.attention_for.top_left_where_bottom_right_is_meant"), attended),
         Misconception(but(top_left=False), say("serving.attention_for.bottom_right_where_top_left_is_meant"), attended),
         Misconception(but(window=None), say("serving.attention_for.the_window_ignored"), attended),

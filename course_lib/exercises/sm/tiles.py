@@ -81,6 +81,11 @@ def _by_area(tile, warp_tile, thread_tile, bk, itemsize):
     return M * N // (m * n) * (m + n) * bk * itemsize
 
 
+def _across_warps(tile, warp_tile, thread_tile, bk, itemsize):
+    """Thread tiles are cut out of the program's tile."""
+    return fetched(tile, thread_tile, bk, itemsize)
+
+
 def _whole_parts(tile, warp_tile, thread_tile, bk, itemsize):
     """The parts that are whole alone are counted."""
     (M, N), (m, n) = tile, warp_tile
@@ -102,6 +107,7 @@ warp_tile_bytes = Exercise(
         nest("one warp", "whole", (32, 64), (32, 64), (8, 8)),
         nest("the last columns of a product", "edges", (128, 80), (64, 32), (8, 8)),
         nest("the last rows", "edges", (40, 96), (32, 32), (8, 4), bk=4),
+        nest("threads that do not divide a warp's tile", "edges", (24, 24), (12, 12), (8, 8), bk=1, itemsize=1),
         nest("threads at an edge", "edges", (30, 60), (16, 32), (4, 8), bk=4),
     ],
     oracle=three_levels,
@@ -115,6 +121,7 @@ warp_tile_bytes = Exercise(
         fetches(_products, say("sm.warp_tile_bytes.two_loads_for_each_product"), 2),
         fetches(_one_k, say("sm.warp_tile_bytes.one_k")),
         fetches(_by_area, say("sm.warp_tile_bytes.area"), 1),
+        fetches(_across_warps, say("sm.warp_tile_bytes.across_warps"), 2),
         fetches(_whole_parts, say("sm.warp_tile_bytes.rounded_down"), 1),
     ],
 )

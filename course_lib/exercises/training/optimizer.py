@@ -103,6 +103,7 @@ update = Exercise(
         steps("sgd, 3 steps", "sgd", [1.0, -0.5, 2.0]),
         steps("momentum, 4 steps", "momentum", [1.0, 1.0, -0.5, 2.0]),
         steps("adagrad, 4 steps", "adagrad", [3.0, 1.0, -0.5, 2.0]),
+        steps("adagrad, small gradients", "adagrad", [3e-8, -1e-8, 2e-8], lr=0.01),
         steps("rmsprop, 4 steps", "rmsprop", [3.0, 1.0, -0.5, 2.0], lr=0.01),
         steps("adam, 5 steps", "adam", [3.0, 1.0, -0.5, 2.0, 0.25], lr=0.01),
         steps("adam, small gradients", "adam", [3e-8, -1e-8, 2e-8], lr=0.01),

@@ -198,8 +198,8 @@ PRODUCT = (  # label, (BLOCK_M, BLOCK_N, BLOCK_K, warps, stages) of measured/til
     ("32 × 32 × 32", [32, 32, 32, 2, 3], "unit 05's kernel, small tiles"),
     ("64 × 64 × 32", [64, 64, 32, 4, 3], "half as many reads of a and b"),
     ("64 × 64 × 64", [64, 64, 64, 4, 4], "longer steps, one stage more"),
-    ("128 × 64 × 64", [128, 64, 64, 4, 4], "a is shared by more"),
-    ("128 × 128 × 64", [128, 128, 64, 4, 3], "and b, too"),
+    ("128 × 64 × 64", [128, 64, 64, 4, 4], "b is shared by more"),
+    ("128 × 128 × 64", [128, 128, 64, 4, 3], "and a, too"),
     ("128 × 256 × 64", [128, 256, 64, 8, 3], "all registers of an SM"),
     ("4 stages", [128, 256, 64, 8, 4], "one more step ahead"),
 )

@@ -129,7 +129,9 @@ LAYER = [
     wrong("attention_for", "the mask of the first text", [MASK], ("batch * mask_strides[0] + rows", "rows")),
     wrong("attention_for", "a mask of its own strides", [MASK], ("mask.stride(), o", "(Nq * Nk, Nq * Nk, Nk, 1), o"), tells="`mask`, whose memory holds 561 elements"),
     wrong("attention_for", "top left where bottom right is meant", [CAUSAL, WINDOW], ("0 if top_left else Nk - Nq", "0")),
-    wrong("attention_for", "bottom right where top left is meant", [TOP_LEFT], ("0 if top_left else Nk - Nq", "Nk - Nq")),
+    wrong("attention_for", "bottom right where top left is meant", [TOP_LEFT, WINDOW], ("0 if top_left else Nk - Nq", "Nk - Nq")),
+    wrong("attention_for", "the window ignored at the top left", [WINDOW], ("sliding_window or Nq + Nk", "0 if top_left else sliding_window) or Nq + Nk"), ("0 if top_left else Nk - Nq, 0", "0 if top_left else Nk - Nq, (0")),
+    wrong("attention_for", "the result alone, without None", [PLAIN], ("    return o, None\n", "    return o\n")),
     wrong("attention_for", "the window ignored", [WINDOW], ("sliding_window or Nq + Nk", "Nq + Nk")),
     wrong("attention_for", "a window one too wide", [WINDOW], ("sliding_window or Nq + Nk", "(sliding_window or Nq + Nk) + 1")),
     wrong("attention_for", "the scale ignored", [SCALE], ("D**-0.5 if scaling is None else scaling", "D**-0.5")),
@@ -265,6 +267,7 @@ IN_PLACE = "        a, b = x[..., : D // 2].clone(), x[..., D // 2 :].clone()\n 
 MENDED = [
     wrong("mended", "as it was handed out", [PLAIN], ("### BEGIN SOLUTION\ndef mended(", "def never(")),
     wrong("mended", "the mask dropped", [MASK, REPEATS], ("    if mask is not None:", "    if False:")),
+    wrong("mended", "causal besides the mask", [MASK], ("sees = mask.view(B, 1, 1, Nq, Nk)", "sees = sees & mask.view(B, 1, 1, Nq, Nk)")),
     wrong("mended", "aligned at the top left", [CAUSAL, REPEATS], (".tril(Nk - Nq)", ".tril()")),
     wrong("mended", "aligned at the bottom right, q turned from 0", [REPEATS], ("turned(q, Nk - Nq)", "turned(q, 0)")),
     wrong("mended", "forward alone", [PLAIN], ("    p = torch.softmax(", "    scores = scores.detach()\n    v = v.detach()\n    p = torch.softmax(")),

@@ -125,6 +125,16 @@ COUNTED = """def warp_tile_bytes(tile, warp_tile, thread_tile, bk, itemsize):
                     threads += min(tm, rows - k) + min(tn, cols - l)
     return [bk * itemsize * x for x in (M + N, warps, threads)]
 """
+ACROSS = """def warp_tile_bytes(tile, warp_tile, thread_tile, bk, itemsize):
+    def cuts(size, part):
+        return [min(part, size - at) for at in range(0, size, part)]
+
+    def fetched(part):
+        rows, columns = (cuts(size, of) for size, of in zip(tile, part))
+        return sum(r + c for r in rows for c in columns) * bk * itemsize
+
+    return tuple(map(fetched, (tile, warp_tile, thread_tile)))
+"""
 TILES = [
     wrong("warp_tile_bytes", "all share registers", [WHOLE, EDGES], ("(M + N, numbers(M, N, m, n), of_threads)", "(M + N, M + N, M + N)")),
     wrong("warp_tile_bytes", "sums as well", [WHOLE, EDGES], ("bk * itemsize * count", "(bk * count + M * N) * itemsize")),
@@ -133,6 +143,7 @@ TILES = [
     wrong("warp_tile_bytes", "a's parts for b", [WHOLE, EDGES], ("M * triton.cdiv(N, n) + N * triton.cdiv(M, m)", "M * triton.cdiv(M, m) + N * triton.cdiv(N, n)")),
     wrong("warp_tile_bytes", "rounded down", [EDGES], ("M * triton.cdiv(N, n) + N * triton.cdiv(M, m)", "M * max(1, N // n) + N * max(1, M // m)")),
     wrong("warp_tile_bytes", "threads of the whole tile", [EDGES], ("min(m, M - i), min(n, N - j)", "m, n")),
+    wrong("warp_tile_bytes", "threads across the borders of warps", [EDGES], source=ACROSS),
     wrong("warp_tile_bytes", "numbers, not bytes", [WHOLE, EDGES], ("bk * itemsize * count", "bk * count")),
     honest("warp_tile_bytes", "part by part", source=COUNTED),
 ]  # fmt: skip
@@ -338,6 +349,7 @@ LAYER = [
     wrong("linear_silu", "the sigmoid alone", [PLAIN], (EPILOGUE, "    acc = tl.sigmoid(acc)\n")),
     wrong("linear_silu", "bias last", [PLAIN], (BIAS + EPILOGUE, EPILOGUE + BIAS)),
     wrong("linear_silu", "rounded before the bias", [PRECISION], (BIAS, "    acc = acc.to(out_ptr.dtype.element_ty).to(tl.float32)\n" + BIAS)),
+    wrong("linear_silu", "rounded before silu", [PRECISION], (EPILOGUE, "    acc = acc.to(out_ptr.dtype.element_ty).to(tl.float32)\n" + EPILOGUE)),
     wrong("linear_silu", "bias of the rows", [PLAIN], (BIAS, "    acc += tl.load(bias_ptr + rows, mask=rows < N, other=0).to(tl.float32)\n")),
     wrong("linear_silu", "no mask for the bias", [RAGGED, PRECISION, LAUNCHES, TRAFFIC], ("tl.load(bias_ptr + cols, mask=cols < N, other=0)", "tl.load(bias_ptr + cols)")),
     wrong("linear_silu", "small tiles", [TRAFFIC], ("BLOCK_M=64, BLOCK_N=128", "BLOCK_M=32, BLOCK_N=32"), ("triton.cdiv(M, 64), triton.cdiv(N, 128)", "triton.cdiv(M, 32), triton.cdiv(N, 32)")),

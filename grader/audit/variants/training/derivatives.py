@@ -24,6 +24,7 @@ ADDED = """    tl.atomic_add(dk_at, (dk * scale).to(dk_ptr.dtype.element_ty), ma
 STORED = """    tl.store(dk_at, (dk * scale).to(dk_ptr.dtype.element_ty), mask=there)
     tl.store(dv_at, dv.to(dv_ptr.dtype.element_ty), mask=there)
 """
+RELOADED = "        k = tl.load(k_at + keys[:, None] * k_strides[2] + dims[None, :] * k_strides[3], mask=there, other=0)\n"
 OWN_HEADS = [
     (Q_LOOP, "    for g in range(1):\n"),
     ("        h = head * GROUP + g\n", "        h = head\n"),
@@ -69,6 +70,7 @@ SHARED = [
     wrong("grouped_backward", "sums in half precision", [HALF], ("            dk += tl.dot(", "            dv = dv.to(q.dtype).to(tl.float32)\n            dk = dk.to(q.dtype).to(tl.float32) + tl.dot(")),
     wrong("grouped_backward", "all tiles", [FLOPS, TRAFFIC], ("tl.maximum(first - (Nk - Nq), 0)", "0 * first")),
     wrong("grouped_backward", "two launches", [LAUNCHES, TRAFFIC, FLOPS], ("    return dk, dv\n", "    grouped_dkdv_kernel[(triton.cdiv(Nk, BLOCK_N), B * Hkv)](\n        q, k, v, do, lse, delta, dk, dv, *(x.stride() for x in (q, k, v, do, dk, dv)), Hkv, Nq, Nk, scale,\n        GROUP=Hq // Hkv, D=D, BLOCK_M=32, BLOCK_N=BLOCK_N)\n    return dk, dv\n")),
+    wrong("grouped_backward", "k is loaded again for each head", [TRAFFIC], (Q_LOOP, Q_LOOP + RELOADED), tells="`k`"),
     wrong("grouped_backward", "copies", [COPIED], ("    dk, dv = torch.empty_like(k)", "    q, do = q.contiguous(), do.contiguous()\n    dk, dv = torch.empty_like(k)")),
     honest("grouped_backward", "the group from behind", ("h = head * GROUP + g", "h = head * GROUP + GROUP - 1 - g")),
     honest("grouped_backward", "tiles of 32 queries", ("32 if q.dtype == torch.float32 else 64", "32")),

@@ -91,6 +91,7 @@ UPDATE = [
     wrong("update", "momentum forgets", [MOMENTUM], ('state["m"] = 0.9 * state.get("m", 0.0) + g\n', 'state["m"] = g\n')),
     wrong("update", "adagrad forgets", [ADAGRAD], ('state["s"] = state.get("s", 0.0) + g * g', 'state["s"] = g * g')),
     wrong("update", "adagrad without a root", [ADAGRAD], ('g / (state["s"] ** 0.5 + 1e-8)\n        case "rmsprop"', 'g / (state["s"] + 1e-8)\n        case "rmsprop"')),
+    wrong("update", "adagrad with eps under the root", [ADAGRAD], ('g / (state["s"] ** 0.5 + 1e-8)\n        case "rmsprop"', 'g / (state["s"] + 1e-8) ** 0.5\n        case "rmsprop"')),
     wrong("update", "rmsprop as adagrad", [RMSPROP], ('0.99 * state.get("s", 0.0) + 0.01 * g * g', 'state.get("s", 0.0) + g * g')),
     wrong("update", "adam without bias correction", [ADAM], ("(m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)) ** 0.5 + 1e-8)", "m / (v**0.5 + 1e-8)")),
     wrong("update", "adam counts from 0", [ADAM], ('state.get("t", 0) + 1', 'state.get("t", 1) + 1')),
