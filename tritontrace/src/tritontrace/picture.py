@@ -43,6 +43,7 @@ __all__ = [
     "contrast",
     "ink_on",
     "live",
+    "name_ends",
     "on_white",
     "spread",
 ]
@@ -63,7 +64,9 @@ STILL = "TRITONTRACE_STILL"  # set where cells run for readers who have no kerne
 
 CARD = "margin:0;padding:8px;width:fit-content;max-width:100%;box-sizing:border-box;color:inherit"
 WHITE_CARD = f"{CARD};border-radius:6px;background:white;color:{INK}"  # of a bitmap, in any theme
-GROUND = "white"  # where a page says nothing else; before it, what JupyterLab, VS Code, Colab and Sphinx's themes call theirs
+# Black below light letters, white below dark ones, where a page says nothing else; before it, what JupyterLab, VS Code, Colab and
+# Sphinx's themes call theirs. A fixed white would lie below the light letters of any other dark page
+GROUND = "lch(from currentColor calc((50 - l) * 100) 0 0)"
 for _theirs in ("pst-color-background", "colab-primary-surface-color", "vscode-editor-background", "jp-layout-color0"):
     GROUND = f"var(--{_theirs},{GROUND})"
 
@@ -176,6 +179,21 @@ def spread(wanted: Sequence[float], gap: float) -> np.ndarray:
     placed = np.empty(len(order))
     placed[order] = np.concatenate([np.full(len(group), np.mean(group)) for group in groups]) + steps
     return placed
+
+
+def name_ends(ax: Axes, gap: float = 0.07) -> None:
+    """Write the label of each line beside its right end, in place of a legend. gap: of the plot's height, from one to the next.
+
+    >>> ax = Picture(4, 2).subplots()
+    >>> _ = ax.plot([0, 1], [0, 1], label="up"), ax.plot([0, 1], [1, 1], label="level")
+    >>> name_ends(ax)
+    >>> [text.get_text() for text in ax.texts]
+    ['up', 'level']
+    """
+    lines = [line for line in ax.lines if not str(line.get_label()).startswith("_")]
+    ends = ax.transLimits.transform(ax.transScale.transform([line.get_xydata()[-1] for line in lines]))
+    for line, (x, _), y in zip(lines, ends, spread(np.maximum(ends[:, 1], gap / 2), gap), strict=True):
+        ax.annotate(str(line.get_label()), (x, y), (7, 0), "axes fraction", "offset points", va="center")
 
 
 def live() -> bool:
