@@ -9,6 +9,7 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,11 +18,13 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import Affine2D
 from PIL import Image
 
 from tritontrace.colours import DARK, EDGE, GREEN_INK, INK, PAPER, RED_INK, THINNED
@@ -45,6 +48,7 @@ __all__ = [
     "ink_on",
     "live",
     "name_ends",
+    "numbers",
     "on_white",
     "spread",
 ]
@@ -162,6 +166,32 @@ def boxes(ax: Axes, corners: np.ndarray, sizes: np.ndarray, **style: Any) -> Non
     corners, sizes = (np.reshape(np.asarray(part, float), (-1, 1, 2)) for part in (corners, sizes))
     outlined = {"edgecolor": EDGE, "linewidth": 0.6} | style
     ax.add_collection(PolyCollection(corners + sizes * [(0, 0), (1, 0), (1, 1), (0, 1)], **outlined))
+
+
+def numbers(ax: Axes, places: np.ndarray, each: Sequence[object], inks: Sequence[Any]) -> None:
+    """Write numbers in the middle of these places (n, 2), each in its ink, as one artist: as many texts take five times as long.
+
+    >>> import numpy as np
+    >>> from tritontrace.colours import INK
+    >>> numbers(Picture(4, 2).subplots(), np.array([[0, 0], [1, 0]]), [7, 8], [INK, INK])
+    """
+    drawn = PathCollection(
+        [_outline(str(number)) for number in each],
+        offsets=np.reshape(places, (-1, 2)),
+        offset_transform=ax.transData,
+        facecolors=list(inks),
+        linewidths=0,
+    )
+    drawn.set_transform(Affine2D().scale(1 / POINTS) + ax.get_figure().dpi_scale_trans)
+    ax.add_collection(drawn, autolim=False)
+
+
+@lru_cache(maxsize=1024)
+def _outline(number: str) -> TextPath:
+    """A number's outline in points around its middle."""
+    outline, high = TextPath((0, 0), number, size=SMALLEST), TextPath((0, 0), "0", size=SMALLEST).get_extents()
+    wide = outline.get_extents()
+    return outline.transformed(Affine2D().translate(-(wide.x0 + wide.x1) / 2, -(high.y0 + high.y1) / 2))
 
 
 def spread(wanted: Sequence[float], gap: float) -> np.ndarray:
