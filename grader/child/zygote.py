@@ -246,7 +246,7 @@ def _trace(parts: bytes | bytearray) -> None:
     from tritontrace.replay import wire
 
     with contextlib.suppress(Exception):  # then it is as cold as the zygote, and no worse
-        execution.trace_once(wire.unpack(parts))
+        execution.replay_once(wire.unpack(parts))
     gc.collect()
     gc.freeze()
 
