@@ -90,11 +90,14 @@ def main() -> None:
         with contextlib.suppress(ChildProcessError):  # of those that have ended
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if os.fork() == 0:
-            try:
-                _become_zygote(*descriptors)
-            finally:
-                os._exit(0)
+        with contextlib.suppress(
+            OSError
+        ):  # no memory for another: whoever asked reads the end of a pipe, and starts one alone
+            if os.fork() == 0:
+                try:
+                    _become_zygote(*descriptors)
+                finally:
+                    os._exit(0)
         for descriptor in descriptors:
             os.close(descriptor)
 
