@@ -187,7 +187,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
 
 
 def sealed() -> str:
-    """The source of SEALED."""
+    """Return the source of the table SEALED, with the encrypted explanations."""
     lines = ["SEALED = {"]
     for key, (answer, text) in MYTHS.items():
         whole = seal(f"start.myths/{key}", answer, text)
