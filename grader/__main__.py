@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Commands(TyperGroup):
-    """The commands. If the disk refuses something to any of them, the command ends with one sentence."""
+    """Command group that ends with one sentence where the disk refuses something to a command."""
 
     def invoke(self, ctx: Any) -> Any:
         # nbgrader's gradebook shows there, with its traceback, what it raises anyway
@@ -117,7 +117,7 @@ NEEDS_A_CLONE = (
 
 @app.callback()
 def loading(context: typer.Context) -> None:
-    """Says why nothing is to be seen for a while, to a person who waits."""
+    """Tell a waiting person on stderr that the command is loading."""
     if content.INSTALLED and context.invoked_subcommand not in OF_A_WHEEL:
         raise typer.Exit(_say(NEEDS_A_CLONE))
     if sys.stderr.isatty() and "--help" not in sys.argv:
@@ -126,7 +126,7 @@ def loading(context: typer.Context) -> None:
 
 @contextmanager
 def in_a_sentence(kinds: type[Exception] | tuple[type[Exception], ...] = ValueError) -> Iterator[None]:
-    """End the command with the sentence of an exception of these kinds."""
+    """End the command with the message of an exception of these kinds."""
     try:
         yield
     except kinds as error:
@@ -135,7 +135,7 @@ def in_a_sentence(kinds: type[Exception] | tuple[type[Exception], ...] = ValueEr
 
 @contextmanager
 def progress_bar(what: str) -> Iterator:
-    """Yields a function (done, total) that moves a bar."""
+    """Yield a function (done, total) that moves a progress bar."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(what, total=None)
@@ -244,7 +244,7 @@ def grade(
     gpu: grader.GPUMode = "shown",
     dry_run: bool = False,
 ) -> None:
-    """Judge, enter each submission into nbgrader's books as it is complete, then the table. only: these students, if any.
+    """Judge submissions, enter each into nbgrader's gradebook as it is complete, then show the table. only: these students, if any.
     dry_run: into a copy of the books, and only say whose marks would change.
 
     Two at a time would write over each other, so the second waits for the first.
@@ -537,7 +537,7 @@ def roster(
     ] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Who is not in it has left the class.")] = False,
 ) -> None:
-    """Say who is in the class, with sections and groups: who hands in nothing is then named."""
+    """Import who is in the class, with sections and groups, so that those who hand in nothing are named."""
     from grader.lms import enrolled, rosters
 
     with in_a_sentence():
@@ -562,7 +562,7 @@ def twists(
         Path | None, typer.Option(help="A new folder: notebooks for each student, with the tasks in their text.")
     ] = None,
 ) -> None:
-    """Ask each student for tasks of their own in some exercises, drawn for each; write the codes that say which."""
+    """Give students twists in some exercises, drawn for each; write the codes that students need."""
     from grader.audit import twisted
     from grader.building import personal
     from grader.judging import twists as of_class
@@ -742,7 +742,7 @@ def counts(
         bool | None, typer.Option("--above/--not-above", help="Whether More may lift a score above the maximum.")
     ] = None,
 ) -> None:
-    """Show which exercises of a unit count in the class, or say it; the next autograde follows."""
+    """Show which exercises of a unit count in the class, or change it; the next autograde follows."""
     from grader.gradebook import counts as counting
 
     with in_a_sentence():
@@ -883,7 +883,7 @@ def doctor(
     ] = None,
     accept_risk: Risk = False,
 ) -> None:
-    """Say what this machine offers for grading, and what to do about each gap; judge published solutions for a proof."""
+    """Report what this machine offers for grading, and what to do about each gap; judge published solutions for a proof."""
     from grader import doctor as checks
 
     with in_a_sentence():

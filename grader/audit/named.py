@@ -13,7 +13,7 @@ M, N, K, TILE = 100, 80, 72, 32
 
 
 def wrong_maps() -> dict[str, torch.Tensor]:
-    """(100, 80) whether each element of a product of halves is wrong, made as each of six kernels would make it."""
+    """Make maps (100, 80) of wrong elements of a product of halves, by cause, as each of six wrong kernels makes them."""
     g = torch.Generator().manual_seed(5)
     a, b = torch.randn(M, K, generator=g), torch.randn(K, N, generator=g) + 0.5
     right = a @ b
@@ -37,7 +37,7 @@ def wrong_maps() -> dict[str, torch.Tensor]:
 
 
 def wrong_weights() -> dict[str, torch.Tensor]:
-    """(100, 100) whether each weight of a causal attention is wrong, made as each of six kernels would make it; v is the identity."""
+    """Make maps (100, 100) of wrong weights of a causal attention, by cause, as each of six wrong kernels makes them; v is the identity."""
     N = 100
     g = torch.Generator().manual_seed(4)
     s, queries, keys = 2 * torch.randn(N, N, generator=g), torch.arange(N)[:, None], torch.arange(N)
@@ -72,8 +72,8 @@ def wrong_weights() -> dict[str, torch.Tensor]:
 
 
 def wrong_gradients() -> dict[str, torch.Tensor]:
-    """(100, 96) whether each element of dq, dk and dv, (100, 32) each and side by side, is wrong, made as each of six backward passes of
-    causal attention would make it."""
+    """Make maps (100, 96) of wrong elements of dq, dk and dv, (100, 32) each and side by side, by cause, as each of six wrong backward
+    passes of causal attention makes them."""
     N, D = 100, 32
     g = torch.Generator().manual_seed(8)
     q, k, v, do = (torch.randn(N, D, generator=g) for _ in range(4))
@@ -113,7 +113,7 @@ def wrong_gradients() -> dict[str, torch.Tensor]:
 
 
 def shares(wrong: torch.Tensor, side: int = 4) -> list[str]:
-    """Rows of digits: of each patch of 4 x 4 elements the share that is wrong, from 0 to 9."""
+    """Convert a map to rows of digits: the share of each 4 x 4 patch that is wrong, from 0 to 9."""
     rows, cols = wrong.shape
     patches = wrong.float().reshape(rows // side, side, cols // side, side).mean((1, 3))
     return ["".join(str(min(9, int(10 * share))) for share in row) for row in patches.tolist()]
@@ -243,7 +243,7 @@ COALESCING_CAUSES = {
 
 
 def sealed_texts(exercise_id: str, causes: dict[str, tuple[str, str]]) -> dict[str, str]:
-    """Picture -> its explanation, sealed."""
+    """Map each picture to its explanation, encrypted with its cause."""
     return {
         name: sealed(f"{exercise_id}/{name}", cause, text)
         for cause, (name, text) in sorted(causes.items(), key=lambda c: c[1])
@@ -251,7 +251,7 @@ def sealed_texts(exercise_id: str, causes: dict[str, tuple[str, str]]) -> dict[s
 
 
 def drawn(causes: dict[str, tuple[str, str]], maps: dict[str, torch.Tensor]) -> dict[str, list[str]]:
-    """Picture -> its rows of digits, as the course ships them."""
+    """Map each picture to its rows of digits, as the course ships them."""
     return {causes[cause][0]: shares(wrong) for cause, wrong in sorted(maps.items(), key=lambda m: causes[m[0]])}
 
 
