@@ -42,7 +42,7 @@ def verdict(
     later: Callable[[judging.Measure], None] | None = None,
     compile_seconds: float = afterwards.SECONDS,
 ) -> Verdict:
-    """The verdict on what the student's name stands for. Fresh inputs each time, unless a seed is given. later: see GPUPolicy."""
+    """Judge what the student's name stands for, on fresh inputs unless a seed is given, and return the Verdict. later: see GPUPolicy."""
     seed = secrets.randbits(31) if seed is None else seed
     trials = observed(exercise, entry, seed, compile_seconds)
     if isinstance(trials, Verdict):
@@ -67,7 +67,8 @@ def verdict(
 
 @one_thread()
 def observed(exercise: Exercise, entry: Any, seed: int, compile_seconds: float) -> list[Trial] | Verdict:
-    """Observe the student's name on all cases of the exercise, the compiler for so long; a verdict says why nothing was seen."""
+    """Return the trials of the student's function on all cases, or the verdict on why it did not run. compile_seconds: the compiler's
+    limit."""
     problem = _not_an_entry(exercise, entry)
     if problem:
         return criteria.refused(exercise, problem, "blank" if _is_blank(exercise, entry) else "refused")

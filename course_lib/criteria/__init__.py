@@ -83,7 +83,7 @@ NOT_YET = say("criteria.seen.not_yet")
 
 
 def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = True) -> Verdict:
-    """All findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged".
+    """Return the verdict: all findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged".
 
     gpu_counts   of cases that ran on a GPU: whether a result that is wrong there is wrong. If not, it is shown and costs nothing
     """
@@ -149,7 +149,7 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
 
 
 def of_speed(exercise: Exercise, measured: Sequence[Trial]) -> list[Finding]:
-    """The findings on speed, which are extra credit. measured: trials of which one has a timing, or none."""
+    """Return the findings on speed, which are extra credit. measured: trials of which one has a timing, or none."""
     findings = [
         _named(criterion, criterion.judge(exercise, measured) if measured else _unknown(criterion, "not_measured"))
         for criterion in exercise.bonus
@@ -221,7 +221,7 @@ def _unknown(criterion: Criterion, status: Status) -> Finding:
 
 
 def refused(exercise: Exercise, sentence: str, cause: CauseKind | Cause = "refused") -> Verdict:
-    """The verdict on something that could not be observed at all, for this cause, or one of this kind; `sentence` tells it."""
+    """Return the verdict on an answer that could not be run at all. cause: why, or a kind of cause; `sentence` is shown."""
     cause = Cause(cause) if isinstance(cause, str) else cause
     missed = say(f"criteria.seen.{'not_begun' if cause.kind == 'blank' else 'does_not_run'}")
     title = say("criteria.seen.runs")
@@ -231,8 +231,7 @@ def refused(exercise: Exercise, sentence: str, cause: CauseKind | Cause = "refus
 
 
 def unjudged(exercise: Exercise, sentence: str) -> Verdict:
-    """Make the verdict for a program about which nothing is known because the grader itself failed: none of its
-    findings is judged."""
+    """Return the verdict on an answer about which nothing is known because the grader itself failed: no finding is judged."""
     verdict = refused(exercise, sentence, "grader_failed")
     verdict.findings[0].status = "not_judged"
     return verdict

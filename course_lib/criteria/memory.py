@@ -34,7 +34,7 @@ def _sectors(accesses: Sequence[Access]) -> tuple[int, float]:
 
 @dataclass
 class Coalesced(CostCriterion):
-    """Loads (or stores) touch hardly more 32-byte sectors than the bytes they use would fill.
+    """Criterion: loads (or stores) touch hardly more 32-byte sectors than the bytes they use would fill.
 
     Compared for each line that moves at least 2 % of the bytes, and for all other lines together: the sectors touched
     against the useful bytes / 32. Accesses of single elements (an index, a length) do not count for a small tensor that
@@ -135,7 +135,7 @@ FEW_PROGRAMS = 8
 
 
 def effective_programs(trial: Trial) -> int:
-    """How many programs do a fair share: what a call needs, divided by half of what the busiest program moves.
+    """Count the programs that do a fair share: the bytes that a call needs, divided by half of what the busiest program moves.
 
     The need counts each byte of an argument or a result once, so that bytes which are moved again, or through buffers, are
     nobody's share. Launches follow one another, so what the busiest program of each moves adds up.
@@ -162,8 +162,8 @@ def _is_result(tensor: str) -> bool:
 
 
 class ParallelWork(CostCriterion):
-    """A criterion on what kernels spare while many programs share the work: one program that does it all spares much by
-    itself, and leaves a GPU idle. programs: the number that must be at work in the group's case with the most."""
+    """Base of criteria on what kernels save while many programs share the work: one program that does everything saves much, and leaves a
+    GPU idle. programs: how many must be at work in the largest case of the group."""
 
     programs: int
 
@@ -215,7 +215,7 @@ def copy_bytes(x: torch.Tensor, **_: Any) -> int:
 
 @dataclass
 class Traffic(ParallelWork):
-    """Many programs move no more bytes than the task needs. needed: the arguments of a call -> bytes read and written at
+    """Criterion: many programs move no more bytes than the task needs. needed: the arguments of a call -> bytes read and written at
     best."""
 
     missed = say("criteria.traffic.missed")
@@ -340,7 +340,7 @@ def _moves(launch: Launch) -> str:
 
 @dataclass
 class Programs(CostCriterion):
-    """Enough programs keep a GPU's SMs busy, and no small part of them does all the work: see `effective_programs`."""
+    """Criterion: enough programs keep a GPU's SMs busy, and no small part of them does all the work: see `effective_programs`."""
 
     missed = say("criteria.programs.missed")
     programs: int
@@ -361,7 +361,7 @@ class Programs(CostCriterion):
 
 @dataclass
 class BuffersBelow(CostCriterion):
-    """All buffers that a call allocates besides its results are smaller than a limit. limit: the arguments -> bytes.
+    """Criterion: all buffers that a call allocates besides its results are smaller than a limit. limit: the arguments -> bytes.
 
     A case whose limit is below the size of the results in float32 is left out where others decide, since a float32 copy of a
     result is no matrix of scores.
@@ -388,8 +388,8 @@ class BuffersBelow(CostCriterion):
 
 @dataclass
 class Launches(ParallelWork):
-    """A call makes at most `at_most` kernel launches. phase 0 or 1: in its forward or its backward half alone.
-    programs: those that share the work of the whole call."""
+    """Criterion: a call makes at most `at_most` kernel launches. phase 0 or 1: in its forward or its backward half alone. programs: those
+    that share the work of the whole call."""
 
     missed = say("criteria.launches.missed")
     at_most: int
@@ -431,8 +431,8 @@ def _in_a_row(names: Sequence[str]) -> str:
 
 @dataclass
 class Rereads(ParallelWork):
-    """Many programs read one tensor no more often than they must. at_most: the arguments of a call -> bytes loaded /
-    bytes of the tensor that were loaded at all.
+    """Criterion: many programs read one tensor no more often than they must. at_most: the arguments of a call -> bytes loaded / bytes of
+    the tensor that were loaded at all.
 
     Reading back buffers or results counts as reading the tensor, which may have been copied there; twice the bytes of the
     results in float32 are free, for partial sums.
@@ -498,7 +498,7 @@ def _float32_bytes(output: Any) -> int:
 
 @dataclass
 class DotFlops(CostCriterion):
-    """tl.dot does all the products that it must and no others: and computes no product that the exercise leaves to other operations.
+    """Criterion: tl.dot does all the products that it must, and none that the exercise leaves to other operations.
 
     at_most    the arguments of a call -> FLOPs, 2 M N K for a product
     at_least   likewise, of all launches; or of those of the forward and of the backward half
@@ -537,7 +537,7 @@ class DotFlops(CostCriterion):
 
 @dataclass
 class NoAtomics(CostCriterion):
-    """No sum is added up in an order that changes from run to run."""
+    """Criterion: no sum is added up by atomics, in an order that changes from run to run."""
 
     missed = say("criteria.atomics.missed")
     about = "result"
@@ -557,7 +557,7 @@ class NoAtomics(CostCriterion):
 
 @dataclass
 class Saves(CostCriterion):
-    """The backward half reads hardly anything that the forward half made, besides the inputs. at_most: the arguments -> bytes.
+    """Criterion: the backward half reads hardly anything that the forward half made, besides inputs. at_most: the arguments -> bytes.
 
     The count covers what the backward half used of all that the forward half had made, each storage whole; what is kept
     but never read is not seen. The first `outputs` results must be there when the backward half begins.
@@ -586,7 +586,7 @@ class Saves(CostCriterion):
 
 
 def kept_tensors(saved: Sequence[Saved]) -> list[str]:
-    """Name tensors that forward made and backward reads, the largest first. What a buffer is called here no student knows."""
+    """Describe the tensors that forward made and backward reads, largest first, by shape and bytes: students know no names of traces."""
     return [
         say("criteria.saves.result", bytes=s.nbytes)
         if _is_result(s.tensor)

@@ -27,7 +27,7 @@ SomeTrial = TypeVar("SomeTrial", bound=Trial)
 
 
 def of_group(trials: Sequence[SomeTrial], group: str) -> list[SomeTrial]:
-    """Choose the trials of a group."""
+    """Select the trials whose case belongs to a group."""
     return [t for t in trials if t.case.group == group]
 
 
@@ -42,13 +42,13 @@ def _values(oracle: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GradedTrial(Trial):
-    """A trial of an exercise. What is wrong with it is worked out once, however many criteria ask."""
+    """A trial of an exercise that computes what is wrong with it once, however many criteria ask."""
 
     exercise: Exercise
     known: dict[tuple[int, ...], tuple[tuple, Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, work: Callable[[], Any], *of: Any) -> Any:
-        """The result of some work, done once for the very same objects: a copy of this trial (dataclasses.replace) knows it, too."""
+        """Return work(), computed once for the very same objects `of`: a copy of this trial (dataclasses.replace) knows it, too."""
         key = tuple(map(id, of))
         if key not in self.known:
             self.known[key] = of, work()  # while they are held here, no other object has their numbers
@@ -60,7 +60,7 @@ class GradedTrial(Trial):
 
     @property
     def stopped(self) -> str:
-        """A sentence if there is no result for each call: such evidence proves nothing, whatever it holds."""
+        """Return a message if there is not a result for each call, else "": such evidence proves nothing."""
         results, calls = len(self.evidence.outputs), len(self.inputs)
         too_few = "" if results == calls else say("criteria.result.too_few", results=results, calls=calls)
         return self._error or self.evidence.refused or too_few
@@ -86,7 +86,8 @@ class GradedTrial(Trial):
 
     @cached_property
     def difference(self) -> Finding | None:
-        """None if all is right here; else what is not. Of values (a dict) always a Finding: the share of them that is right."""
+        """Return a Finding on what is wrong, None if all is right. For named answers (a dict) always a Finding, with the share that is
+        right."""
         wrong = Finding("", 0, 1, "failed", expected=say("criteria.result.right"), on=self.case.name, cause=self.cause)
         wrong.seen = self.stopped
         if self.stopped and not (self.evidence.refused and self.evidence.outputs):
@@ -135,7 +136,7 @@ class GradedTrial(Trial):
 
     @cached_property
     def is_wrong_in_numbers(self) -> bool:
-        """Whether the first call gives tensors of the right shapes and dtypes, and other elements."""
+        """Whether the first call gives tensors of the right shapes and dtypes, but wrong elements."""
         if not self.evidence.outputs or self.exercise.kind != "kernel":
             return False
         arguments, wrong = self.inputs[0], False
@@ -149,7 +150,7 @@ class GradedTrial(Trial):
 
     @property
     def cause(self) -> Cause:
-        """The cause of a missing result; for a result, that it is wrong here."""
+        """Return the cause of a missing result; of a wrong result, Cause("wrong")."""
         return self.evidence.cause or Cause("wrong", self.case.name)
 
     def _why(self, got: Any) -> Cause:
@@ -296,7 +297,7 @@ class GradedTrial(Trial):
 
 
 def share(expected: dict[str, Any], output: Any) -> Finding:
-    """Find the share of the answers, by name, that is right."""
+    """Return a Finding with the share of named answers that is right."""
     output = output if isinstance(output, dict) else {}
     rights = [
         key
@@ -370,7 +371,7 @@ def _kind(value: Any) -> str:
 
 @dataclass
 class Correct(Criterion):
-    """The right result on every case of a group, without a fault there. Values (dicts) earn their share of the points."""
+    """Criterion: the right result on every case of a group, without a fault there. Values (dicts) earn their share of the points."""
 
     group: str
     points: float = 0.0
@@ -455,7 +456,7 @@ def _nothing(output: Any) -> bool:
 
 @dataclass
 class Holds(Criterion):
-    """A property of numbers: problem(output, **arguments) is "" where it holds, else a sentence; told: what to say where it
+    """Criterion on a property of numbers. problem(output, **arguments) is "" where it holds, else a message; told: the message where it
     holds."""
 
     problem: Callable[..., str]
@@ -487,7 +488,7 @@ class Holds(Criterion):
 
 
 class CostCriterion(Criterion):
-    """A criterion on the cases of a group, all of them right: what is saved by wrong results is not credited, and nothing is where
+    """Base of criteria on cost, for the cases of a group, all of them right: savings of wrong results earn nothing, nor does anything where
     most threads of a program have no work."""
 
     about = "cost"
@@ -515,7 +516,7 @@ class CostCriterion(Criterion):
 
 @dataclass
 class TritonDidTheWork(Criterion):
-    """Kernels of the student's wrote every output; torch did nothing but what the exercise allows."""
+    """Gate: kernels of the student's wrote every output; torch did nothing but what the exercise allows."""
 
     missed = say("criteria.triton.missed")
     points: float = 0
@@ -565,7 +566,7 @@ class TritonDidTheWork(Criterion):
 
 @dataclass
 class Compiles(Criterion):
-    """Every kernel that was traced must also compile for a GPU.
+    """Criterion: every kernel that was traced also compiles for a GPU.
 
     apart: groups whose own constants (the widest heads, for example) cost no more than the criterion on that group,
     which then has `compiles`.

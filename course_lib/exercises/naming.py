@@ -17,7 +17,8 @@ from tritontrace.results import Cause
 
 @dataclass
 class Names(Criterion):
-    """The cause of each picture. Half of them earn nothing, since who guesses gets some right; each one more earns its share.
+    """Criterion on the cause named for each picture. Half of them earn nothing, since guesses get some right; each further one earns a
+    share.
 
     explanations  picture -> its explanation, sealed with the cause
     causes        cause -> what its picture would look like, which is said of a wrong answer
@@ -58,14 +59,14 @@ class Names(Criterion):
         return Finding(self.title, points, self.points, "failed", seen=seen, detail=detail, cause=cause)
 
     def explained(self, exercise: Exercise, answers: Mapping[str, Any]) -> dict[str, str | None]:
-        """Each picture that is asked for, with its explanation if the answer is right."""
+        """Return the explanation of each picture that was answered right; None for the others."""
         return {
             picture: opened(sealed, f"{exercise.id}/{picture}", answers.get(picture))
             for picture, sealed in self.explanations.items()
         }
 
     def not_it(self, picture: str, answers: Mapping[str, Any]) -> str:
-        """Say why an answer is not right."""
+        """Return the message on why an answer is not right."""
         answer = answers.get(picture)
         if not is_answer(answer):
             return say("criteria.pictures.no_answer")

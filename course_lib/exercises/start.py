@@ -33,7 +33,7 @@ def vector(length: int, dtype: str = "float32"):
 
 
 def issue(warps: int, latency: int, work: int, cycles: int) -> np.ndarray:
-    """(cycles,) the warp that issues in each cycle, -1 where none can.
+    """Return the warp (cycles,) that issues in each cycle, -1 where none can.
 
     A warp issues `work` cycles in a row, then waits `latency` cycles; of those that are ready, the one goes first that has
     been ready longest.
@@ -51,7 +51,7 @@ def issue(warps: int, latency: int, work: int, cycles: int) -> np.ndarray:
 
 
 def fewest_warps(latency: int, work: int) -> int:
-    """The fewest warps with which no cycle of three rounds is lost: tried one after the other."""
+    """Return the fewest warps with which no cycle of three rounds is lost, tried one after the other."""
     return next(w for w in itertools.count(1) if (issue(w, latency, work, 3 * (latency + work)) >= 0).all())
 
 
@@ -63,7 +63,7 @@ def doubled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def traced_doubling() -> dict[str, int]:
-    """5000 halves in, floats out, 1024 at a time."""
+    """Trace the doubling of 5000 halves into floats, 1024 at a time, and return the right answers."""
     n, BLOCK = 5000, 1024
     x = torch.ones(n, dtype=torch.float16)
     with trace() as t:
@@ -81,7 +81,7 @@ def traced_doubling() -> dict[str, int]:
 
 @dataclass
 class SharedWork(Programs):
-    """The criterion Programs, in words about a vector."""
+    """Criterion Programs with messages about a vector."""
 
     @property
     def title(self) -> str:
@@ -122,7 +122,7 @@ class Statement(Criterion):
 
 
 def opened(key: str, answer: bool) -> str | None:
-    """The explanation of a statement if `answer` is right, else None."""
+    """Return the explanation of a statement if `answer` is right, else None."""
     return sealed.opened(SEALED[key], f"start.myths/{key}", answer)
 
 
@@ -266,7 +266,7 @@ SEALED = {
 
 
 def ends_early(expected: Callable[..., torch.Tensor]) -> MistakeMatcher:
-    """Say so if wherever a result is wrong it is right up to some element, and wrong from there on."""
+    """Make a matcher that returns a remark if each wrong result is right up to some element, and wrong from there on."""
 
     def look(trials: Sequence[Trial]) -> str:
         told = [
@@ -292,7 +292,7 @@ def ends_early(expected: Callable[..., torch.Tensor]) -> MistakeMatcher:
 
 
 def same_elements(trials: Sequence[Trial]) -> str:
-    """Say so if there is a race: how the stores of several programs lie to one another."""
+    """Return a remark on a race between programs' stores, by how the stores overlap; else ""."""
     races = [(f, t.evidence.launches) for t in trials for f in t.evidence.faults if f.between == "stores"]
     stored = [
         (footprint.written_bytes, footprint.written_distinct_bytes * launch.programs)

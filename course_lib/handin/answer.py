@@ -45,7 +45,7 @@ class Answer:
 
     @property
     def own(self) -> list[tuple[str, str]]:
-        """The exercise's own cells, without those that were deleted and came back as they were handed out."""
+        """Return the exercise's own cells, without those that were deleted and came back as they were handed out."""
         return [(name, source) for name, source in self.cells if name.startswith("<cell ")]
 
 
@@ -153,7 +153,7 @@ class Notebook:
         return _written(cell.source) == _written(self._released.get(exercise.grade_id, ""))
 
     def attempted(self, exercise: Exercise) -> bool:
-        """Whether there is work on the exercise: more than the stub, though it may not parse."""
+        """Whether a student has begun the exercise: more than the stub, though it may not parse."""
         try:
             return not self.untouched(exercise, self.solution(exercise))
         except Problem:
@@ -161,7 +161,7 @@ class Notebook:
             return self.seems_to_define(exercise.entry) or any(cell.number in self.broken for cell in own)
 
     def names_of(self, cell: Cell) -> set[str]:
-        """The names that a cell defines."""
+        """Return the names that a cell defines."""
         return {name for s in self._statements if s.cell == cell for name in s.binds}
 
     def seems_to_define(self, name: str) -> bool:
@@ -169,7 +169,7 @@ class Notebook:
         return name in self._seeming
 
     def check_cell_warnings(self, exercise: Exercise) -> list[str]:
-        """Say what is odd about the exercise's check cell."""
+        """List messages on an edited, copied or missing check cell of the exercise."""
         own = [cell for cell in self.cells if cell.grade_id == exercise.check_id]
         given = self._released.get(exercise.check_id)
         edited = [
@@ -180,7 +180,7 @@ class Notebook:
         return [f"The check cell of `{exercise.id}` was edited (cell {number})." for number in edited]
 
     def solution(self, exercise: Exercise) -> Cell:
-        """The cell whose definition of the exercise's function counts. An untouched stub does not, where there is work.
+        """Return the cell whose definition of the exercise's function counts: an untouched stub if there is no other. Raises Problem.
 
         The last one of the exercise's own cells (an honest copy has the same id), because that is what a run from top
         to bottom leaves defined. A cell without the id counts if it stands between those and the check, or is the check,
@@ -206,8 +206,7 @@ class Notebook:
         raise Problem(lost or say("handin.answer.undefined", name=exercise.entry))
 
     def mangled(self, exercise: Exercise) -> str:
-        """Say what became of an exercise's cell that nothing runs of: it holds a merge conflict, or is of another kind. "" for all
-        others."""
+        """Return a message on an exercise's cell that cannot run: it holds a merge conflict, or is not a code cell; else ""."""
         unparsed = [cell for cell in self.cells if cell.number in self.broken and cell.grade_id == exercise.grade_id]
         unparsed += [cell for cell in self.cells if cell.number in self._seeming.get(exercise.entry, ())]
         for cell in unparsed:
@@ -219,7 +218,7 @@ class Notebook:
         return next((cell.number for cell in self.cells if cell.grade_id == exercise.check_id), 0)
 
     def answer(self, exercise: Exercise) -> Answer:
-        """The code to run for the exercise. Raises Problem if there is nothing to run."""
+        """Return the code to run for the exercise. Raises Problem if there is nothing to run."""
         if exercise.id not in self._answers:
             self._answers[exercise.id] = self._answer_of(exercise)
         return self._answers[exercise.id]

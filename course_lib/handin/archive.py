@@ -12,8 +12,8 @@ from course_lib.handin.validate import Validation, validated
 
 
 def pack(validation: Validation) -> Path:
-    """Write a zip next to the notebook, under the notebook's name, so that no zip replaces another notebook's. It holds
-    UNIT.ipynb, whatever the notebook is called. Raises Problem if it cannot be written."""
+    """Write the zip to hand in next to the notebook, under the notebook's name, and return its path. It holds UNIT.ipynb, whatever the
+    notebook is called. Raises Problem if it cannot be written."""
     target = validation.path.with_suffix(".zip")
     draft = target.with_suffix(f".{os.getpid()}")
     try:
@@ -27,7 +27,7 @@ def pack(validation: Validation) -> Path:
 
 
 def fuller(found: Validation) -> str:
-    """Say so if another notebook next to this one has more of the unit's exercises solved; otherwise ""."""
+    """Return a message if another notebook next to this one has more of the unit's exercises solved, else ""."""
     for path in sorted(found.path.parent.glob("*.ipynb")):
         try:
             other = validated(path) if path != found.path else found
@@ -42,7 +42,7 @@ def fuller(found: Validation) -> str:
 
 
 def make_zip(notebook: str = "") -> None:
-    """Print what would be graded, and make the zip to hand in. notebook: a file's name, where it cannot be told."""
+    """Print what would be graded, and write the zip to hand in. notebook: a file's name, where it is not clear."""
     try:
         found = validated(files.here(notebook))
         target = pack(found)

@@ -16,7 +16,7 @@ from course_lib.handin.cells import Cell, Problem, parse, small_enough
 
 
 def here(name: str = "") -> Path:
-    """The notebook of that name, or the one this kernel belongs to. Raises Problem if there is none, or it cannot be told.
+    """Return the path of the notebook of that name, or of this kernel's. Raises Problem if there is none, or several may be meant.
 
     JupyterLab says which notebook it started the kernel for; elsewhere it is the one in this folder that is named after
     the folder, or the only one.
@@ -42,7 +42,7 @@ def _listed(found: list[Path]) -> str:
 
 
 def read(path: Path) -> tuple[bytes, list[Cell]]:
-    """The file and its cells, as saved. Raises Problem if it cannot be read."""
+    """Read a saved notebook: its bytes and its cells. Raises Problem if it cannot be read."""
     try:
         small_enough(path.name, path.stat().st_size)
         content = path.read_bytes()
@@ -52,12 +52,12 @@ def read(path: Path) -> tuple[bytes, list[Cell]]:
 
 
 def exercises(unit: str) -> list[Exercise]:
-    """The exercises of a unit such as "04_memory_coalescing", in order."""
+    """List the exercises of a unit such as "04_memory_coalescing", in order."""
     return list(import_module(f"course_lib.exercises.{UNITS[unit]}").EXERCISES.values())
 
 
 def unit_of(cells: Iterable[Cell]) -> str:
-    """The unit that most cells belong to, by their ids or by the checks that they call; "" if none does."""
+    """Return the unit that most cells belong to, by their ids or by the checks that they call; "" if none does."""
     cells = list(cells)
     marked = {cell.grade_id for cell in cells}
     called = {
@@ -72,5 +72,5 @@ def unit_of(cells: Iterable[Cell]) -> str:
 
 
 def released(unit: str) -> Path:
-    """The unit's notebook as it was handed out; there need not be one."""
+    """Return the path of the unit's notebook as it was handed out; it need not exist."""
     return content.ROOT / "notebooks" / unit / f"{unit}.ipynb"

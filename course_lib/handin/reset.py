@@ -31,8 +31,8 @@ OR_PASTE = "Or leave the page as it is, and paste this over what stands in the c
 
 
 def put_back(exercise: Exercise, path: Path) -> tuple[str, str]:
-    """Change the notebook at `path`. Returns what to do now, and the exercise as it was handed out, for pasting; the latter
-    is "" where nothing was to be changed. Raises Problem, with nothing changed, if that cannot be done."""
+    """Reset an exercise's cells in the notebook at `path`. Return instructions for the student, and the exercise as it was handed out, for
+    pasting ("" where nothing was to be changed). Raises Problem, with nothing changed, if that cannot be done."""
     stub, check = _handed_out(exercise, path)
     nb = _read(path)
     own = [cell for cell in nb.cells if _id(cell) == exercise.grade_id]
@@ -126,7 +126,7 @@ def _write(nb: NotebookNode, path: Path, trusted: bool) -> None:
 
 
 def reset(exercise_id: str, notebook: str = "") -> None:
-    """Put an exercise back as it was handed out, and keep what was there. notebook: a file's name, where it cannot be told."""
+    """Reset an exercise to its state as handed out, and keep a copy of what was there. notebook: a file's name, where it is not clear."""
     try:
         said, stub = put_back(find(exercise_id), files.here(notebook))
         lines = "".join(f"<div>{code(line)}</div>" for line in said.split("\n"))

@@ -12,7 +12,7 @@ _stopped: dict[int, tuple[str, int]] = {}  # number of a cell -> the error at wh
 
 
 def watch() -> None:
-    """Start to remember which cells of this notebook stop at an error; do nothing where there is no notebook."""
+    """Record from now on which cells of this notebook stop at an error; do nothing outside of a notebook."""
     shell = _shell()
     if shell is not None and _remember not in shell.events.callbacks["post_run_cell"]:
         _stopped.clear()
@@ -20,7 +20,7 @@ def watch() -> None:
 
 
 def newer_version(name: str) -> str:
-    """Say so if the cell that was run last to define `name` never got there; otherwise ""."""
+    """Return a message if the last run cell that defines `name` stopped before its definition, so that an older one is in use; else ""."""
     number, cell = _last(name)
     if not number:
         return ""
@@ -42,7 +42,7 @@ def newer_version(name: str) -> str:
 
 
 def last_cell(name: str) -> str:
-    """The source of the cell that was run last to define `name`; "" where there is no notebook, or no such cell."""
+    """Return the source of the cell that was run last to define `name`; "" outside of a notebook, or if there is none."""
     return _last(name)[1]
 
 

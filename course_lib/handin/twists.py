@@ -23,7 +23,7 @@ CLASS = content.ROOT / "notebooks" / "twists.json"
 
 
 def kept() -> Draw | None:
-    """The student's draw, by the code that the hub or the student gave; None without one."""
+    """Return the student's draw of twists, from the code that the hub or the student gave; None without one."""
     try:
         return drawing.read(os.environ.get(VARIABLE) or _file().read_text())
     except (OSError, ValueError):
@@ -31,7 +31,7 @@ def kept() -> Draw | None:
 
 
 def asked(exercise: Exercise) -> Exercise:
-    """The exercise as it is asked of this student. Raises ValueError where the class asks for a code that is not there."""
+    """Return the exercise with this student's twist. Raises ValueError where the class needs a code that is missing."""
     drawn, unit = kept(), unit_of(exercise.id)
     if drawing.of(exercise.id) and unit in _units_of_class() and (drawn is None or unit not in drawn.units):
         raise ValueError(
@@ -42,7 +42,7 @@ def asked(exercise: Exercise) -> Exercise:
 
 
 def twists(code_of_class: str = "") -> None:
-    """Print what is asked of you in place of an exercise's own task. code_of_class: what your class gave you; it is kept."""
+    """Print which of your exercises have a twist, and its task. code_of_class: the code that your class gave you; it is saved."""
     try:
         drawn = drawing.read(code_of_class) if code_of_class else kept()
     except ValueError as error:

@@ -26,7 +26,7 @@ LONG_AGO = 120  # seconds: JupyterLab saves by itself about as often
 
 @dataclass(frozen=True)
 class ReportLine:
-    """One line of the page: an exercise, and what is to be said of it."""
+    """One line of the report: an exercise, and its remarks."""
 
     exercise: Exercise
     graded: bool
@@ -42,7 +42,7 @@ class ReportLine:
 
 @dataclass(frozen=True)
 class Validation:
-    """A notebook as it was saved, and what of it would be graded."""
+    """A notebook as saved, and what of it would be graded."""
 
     path: Path
     content: bytes
@@ -55,7 +55,7 @@ class Validation:
         return [line for line in self.lines if line.graded]
 
     def text(self) -> str:
-        """A line for each exercise, with further remarks below it."""
+        """Return the report as text: a line for each exercise, with further remarks below it."""
         width = max(len(line.exercise.id) for line in self.lines)
         rows = [self._when(), self._how_many()]
         for line in self.lines:
@@ -64,7 +64,7 @@ class Validation:
         return "\n".join(rows)
 
     def html(self) -> str:
-        """The same as a table."""
+        """Return the report as an HTML table."""
         rows = "".join(
             f'<tr><td style="{CELL}">{chip(*STANDINGS[line.mark])}</td>'
             f'<th scope="row" style="{CELL}font-weight:normal">{code(line.exercise.id)}</th>'
@@ -89,7 +89,7 @@ class Validation:
 
 
 def validated(path: Path) -> Validation:
-    """Read a saved notebook and find out what of it would be graded. Raises Problem if the whole file would be refused."""
+    """Read a saved notebook and determine what of it would be graded. Raises Problem if the whole file would be refused."""
     saved = path.stat().st_mtime
     content, cells = files.read(path)
     unit = files.unit_of(cells)

@@ -30,7 +30,7 @@ NO_ENTRY = "No entry in your logbook before all of this holds:"
 
 
 def attempt(exercise_id: str, entry: Any) -> Any:
-    """Try your function on an open task. Return the picture of your attempts if its result is right, else say why it is none."""
+    """Try your function on an open task. Return the picture of your attempts if its result is right, else print why it does not count."""
     name = str(getattr(exercise_id, "__name__", exercise_id))
     if name not in TASKS:
         print(f"There is no open task {name!r}. There are: {', '.join(TASKS)}.")
@@ -51,7 +51,7 @@ def attempt(exercise_id: str, entry: Any) -> Any:
 
 
 def count(task: OpenTask, entry: Any) -> Attempt | Verdict:
-    """Count what a function spends on the task; return the verdict on it, if that is no entry."""
+    """Count what a function spends on the task. Return the attempt, or the verdict that says why it does not count."""
     seed = secrets.randbits(31)
     trials = checking.observed(task.asked, entry, seed, COMPILE_SECONDS)
     if isinstance(trials, Verdict):
@@ -70,7 +70,7 @@ def count(task: OpenTask, entry: Any) -> Attempt | Verdict:
 
 
 def moved(trial: Trial) -> int:
-    """The bytes that all loads and stores move."""
+    """Count the bytes that all loads and stores move."""
     return sum(f.read_bytes + f.written_bytes for launch in trial.evidence.launches for f in launch.footprints)
 
 

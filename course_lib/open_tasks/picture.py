@@ -18,7 +18,7 @@ from tritontrace.words import plural
 
 @on_white
 def attempts(task: OpenTask, made: Sequence[Attempt]) -> Figure:
-    """Bytes of each attempt, and on a GPU the time of those that were timed on the card of the last one."""
+    """Draw the bytes of each attempt, and on a GPU the time of those that were timed on the card of the last one."""
     published = measured("open_tasks")[task.exercise.id]
     card = made[-1].gpu
     timed = [(number, each.ms) for number, each in enumerate(made, 1) if each.ms and each.gpu == card]

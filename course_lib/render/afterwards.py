@@ -24,7 +24,7 @@ Shown = tuple[str, str]
 
 
 def below(meanwhile: str, work: Callable[[], Shown]) -> threading.Thread:
-    """Show below the value of the cell that runs now what `work` gives, in a thread of its own; until then, `meanwhile`."""
+    """Run `work` in a thread, and show its result below the current cell's value; until then, `meanwhile`."""
     place = cells.Below(meanwhile)
     thread = threading.Thread(target=lambda: place.show(*work()), daemon=True, name=BELOW)
     thread.start()
@@ -32,7 +32,7 @@ def below(meanwhile: str, work: Callable[[], Shown]) -> threading.Thread:
 
 
 def go_on(first: Verdict, again: Callable[[], Verdict], keep: Callable[[Verdict], str]) -> threading.Thread:
-    """Judge `again`, with patience, in a child; below the cell's value stands what `first` did not say.
+    """Judge again, with patience, in a child, and show below the cell's value what the first verdict did not say.
 
     keep   keeps the points that hold then, and returns a sentence on what comes next, or ""
     """
@@ -62,7 +62,7 @@ def go_on(first: Verdict, again: Callable[[], Verdict], keep: Callable[[Verdict]
 
 
 def in_time(findings: Sequence[Finding], gpu: str) -> Shown:
-    """The findings on speed, measured since, in text and in HTML."""
+    """Render the findings on speed, measured since, as text and as HTML."""
     extra = sum(finding.points for finding in findings)
     heading = f"Timed since, on {gpu}: extra credit {extra:g}." if gpu else "Not timed:"
     return "\n".join([heading, *map(of_finding, findings)]), code(heading) + findings_html([*findings])

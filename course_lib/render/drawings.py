@@ -14,8 +14,8 @@ FEW = 8  # sectors of a request, up to which each has room for its lanes
 
 
 def bars(spent: Spent) -> str:
-    """Two bars of one scale, what would do and what was spent, and how many times as much that is in large. What was spent for
-    nothing is pale and hatched, as in every picture."""
+    """Render two bars to one scale, what would do and what was spent, with their ratio in large, as HTML. What was spent for nothing is
+    pale and hatched, as in every picture."""
     longest = max(spent.spent, spent.needed, 1e-9)
     times, allowed = in_times(spent)
     on = f" on {spent.on}" if spent.on else ""
@@ -42,7 +42,7 @@ def _bar(used: int, waste: int = 0) -> str:
 
 
 def in_times(spent: Spent) -> tuple[str, str]:
-    """Say how many times as much was spent as would do, and how many times are allowed."""
+    """Return two phrases: how many times as much was spent as would do, and how many times are allowed."""
     times, allowed = (value / max(spent.needed, 1e-9) for value in (spent.spent, spent.allowed))
     several, limit = _told_apart(times, allowed)
     return (
@@ -62,7 +62,7 @@ def _number(value: float) -> str:
 
 
 def lanes(request: Request) -> str:
-    """One request over the sectors that it touches: what its lanes use is filled, what is moved for nothing is pale."""
+    """Render one request over the sectors that it touches, as SVG: used bytes are filled, those moved for nothing are pale."""
     sectors = request.sectors
     wide = min(64, STRIP // len(sectors)) if sectors else 0
     per_byte, high = wide / 32, 18
@@ -92,7 +92,7 @@ def lanes(request: Request) -> str:
 
 
 def of_request(request: Request) -> str:
-    """Say in a sentence what the drawing of a request shows: its lanes, its sectors, and how many of their bytes are used."""
+    """Return a sentence on the drawing of a request: its lanes, its sectors, and how many of their bytes are used."""
     lanes, sectors = len(request.offsets), len(request.sectors)
     used = request.itemsize * len(set(request.offsets))
     what = "reads" if request.op == "load" else "writes" if request.op == "store" else "updates"
@@ -109,7 +109,7 @@ def _cut(offset: int, size: int) -> list[tuple[int, int]]:
 
 
 def code(sentence: str) -> str:
-    """Escaped, with `code` spans."""
+    """Escape a sentence for HTML, with `code` in <code> elements."""
     parts = html.escape(sentence).split("`")
     if len(parts) % 2 == 0:  # an odd backtick stays what it is
         return "`".join(parts)
@@ -122,7 +122,7 @@ SHADES = " ░▒▓█"
 
 
 def error_map(found: ErrorMap) -> str:
-    """The map of wrong elements as SVG."""
+    """Render the map of wrong elements as SVG."""
     cell = 10
     height, width = len(found.shares) * cell, len(found.shares[0]) * cell
     rectangles = "".join(
@@ -140,7 +140,7 @@ def error_map(found: ErrorMap) -> str:
 
 
 def error_map_text(found: ErrorMap) -> list[str]:
-    """The map in characters, a line for each row."""
+    """Render the map of wrong elements in characters, a line for each row."""
     width = len(found.shares[0])
     top = f"┌{'─' * width}┐ columns 0 to {found.columns - 1}"
     rows = ["│" + "".join(_shade(share) for share in row) + "│" for row in found.shares]
@@ -149,7 +149,7 @@ def error_map_text(found: ErrorMap) -> list[str]:
 
 
 def places(found: ErrorMap) -> str:
-    """ "rows 0 to 63, columns 96 to 99": the least rectangle with all that is wrong."""
+    """Return a phrase such as "rows 0 to 63, columns 96 to 99": the smallest rectangle that holds all wrong elements."""
     top, bottom, left, right = found.extent
     return f"{_span('row', top, bottom)}, {_span('column', left, right)}"
 

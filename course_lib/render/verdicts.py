@@ -29,12 +29,12 @@ OUTCOMES: dict[Outcome, tuple[str, str, str]] = {  # its words, its sign, its co
 
 
 def text(verdict: Verdict, after: str = "") -> str:
-    """The verdict in plain text, one line per finding, what to look at below it. after: a sentence on what comes next."""
+    """Render the verdict in plain text, one line per finding, with details below it. after: a sentence on what comes next."""
     return printable("\n".join([_text(verdict), *textwrap.wrap(after, 114)]))
 
 
 def printable(sentence: str) -> str:
-    """Remove what no terminal and no notebook file can take: half a surrogate pair, escape sequences."""
+    """Replace what no terminal and no notebook file can take: half a surrogate pair, escape sequences."""
     if re.sub(r"[\n\t]", "", sentence).isprintable():
         return sentence
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in sentence)
@@ -58,7 +58,7 @@ def _text(verdict: Verdict) -> str:
 
 
 def of_finding(finding: Finding) -> str:
-    """One finding in plain text, as it stands in the verdict."""
+    """Render one finding in plain text, as it stands in the verdict."""
     return printable("\n".join(_finding(finding, len(finding.title))))
 
 
@@ -81,8 +81,8 @@ def _finding(finding: Finding, width: int) -> list[str]:
 
 
 def shown(verdict: Verdict) -> list[Finding]:
-    """The findings, what lost points first; those that a failed gate left unjudged are one line. Of what could not be
-    judged: why."""
+    """List the findings to show, those that lost points first; those that a failed gate left unjudged are one line. If nothing was judged,
+    only the first, which says why."""
     if not verdict.judged:
         return verdict.findings[:1]
     findings = verdict.findings
@@ -109,12 +109,12 @@ def _folded_causes(findings: list[Finding]) -> list[Finding]:
 
 
 def asked(verdict: Verdict) -> list[str]:
-    """A sentence on the task, where it was drawn for the student."""
+    """Return a sentence on the student's task as a list, [] unless it has a twist."""
     return [f"Your task: {verdict.asked}"] if verdict.asked else []
 
 
 def advice(verdict: Verdict) -> list[str]:
-    """The sentences below the headline: what helps most, and which points rest on an earlier mistake."""
+    """List the sentences below the headline: what helps most, and which points depend on an earlier mistake."""
     return [sentence for sentence in (verdict.remark, _one_mistake(verdict), _carried(verdict)) if sentence]
 
 
@@ -140,7 +140,7 @@ def _carried(verdict: Verdict) -> str:
 
 
 def expected(finding: Finding) -> str:
-    """Say what a failed finding expected. A wrong result names its case, which tells the shape; a blank answer gets nothing."""
+    """Return a phrase on what a failed finding expected. A wrong result names its case, which tells the shape; a blank answer gets ""."""
     if not finding.lost or finding.blank:
         return ""
     if finding.on:
@@ -149,8 +149,8 @@ def expected(finding: Finding) -> str:
 
 
 def gpu_line(verdict: Verdict) -> str:
-    """Name the GPU on which the kernels ran, too; of one that earned points and ran on none, say what the published answer reached on
-    the recorded one."""
+    """Return a sentence on the GPU on which the kernels ran, too; if they earned points and ran on none, on what the published answer
+    reached on the recorded one."""
     if verdict.gpu:
         return f"Its kernels ran on {verdict.gpu}, too."
     ran = any(f.key == "right_on_gpu" for f in verdict.findings)
@@ -171,7 +171,7 @@ def gpu_line(verdict: Verdict) -> str:
 
 
 def standing(finding: Finding) -> tuple[str, str, str]:
-    """A word for it, a sign and a colour."""
+    """Return a finding's state as a word, a sign and a colour."""
     if not finding.judged:
         return "not judged", "·", EDGE
     if finding.passed:
@@ -184,10 +184,10 @@ def standing(finding: Finding) -> tuple[str, str, str]:
 
 
 def earned(verdict: Verdict) -> str:
-    """Say how many points of how many; a question mark where the grader failed."""
+    """Return the points as "7 / 10"; a question mark where the grader failed."""
     return points_of(verdict.points, verdict.out_of) if verdict.judged else f"? / {verdict.out_of:g}"
 
 
 def points_of(points: float, out_of: float) -> str:
-    """Write points as 7 / 10."""
+    """Format points as "7 / 10"."""
     return f"{points:g} / {out_of:g}"

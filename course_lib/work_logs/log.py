@@ -24,7 +24,7 @@ SEED = 0
 
 @dataclass
 class Round:
-    """A round as it is shown.
+    """A round of a work log, with its traced counts.
 
     stated   formulas as they are now;  first  as they were when its version was first seen
     before   counts of the version before;  counts  of its own, None where nothing could be traced;  changed  from one to the other
@@ -42,7 +42,7 @@ class Round:
 
 @dataclass
 class WorkLog:
-    """All rounds on one size, with the counts of the first version."""
+    """All rounds of a work log on one size, with the counts of the first version."""
 
     size: OnOneSize
     rounds: list[Round] = field(default_factory=list)
@@ -53,18 +53,18 @@ class WorkLog:
 
 
 def task_of(exercise: Exercise) -> Task:
-    """The task of a work log's exercise."""
+    """Return the Task of a work log's exercise."""
     return next(each.task for each in exercise.criteria if isinstance(each, RoundsHeld))
 
 
 def arguments_of(exercise: Exercise) -> tuple[str, dict[str, Any]]:
-    """(the first size, what a version is called with there)."""
+    """Return (the first size's name, the arguments of a version on it)."""
     case = exercise.cases[0]
     return case.name.partition(", ")[2], without_number(case.arguments(SEED))
 
 
 def of_rounds(exercise: Exercise, rounds: Callable[[], Any]) -> WorkLog:
-    """Trace all versions. Raises ValueError, with a sentence, if there are no rounds."""
+    """Trace all versions, and return the WorkLog. Raises ValueError, with a message, if there are no rounds."""
     listed = rounds() if callable(rounds) else rounds
     if not isinstance(listed, (list, tuple)) or not all(isinstance(each, Mapping) for each in listed):
         raise ValueError(f"`{exercise.entry}` returns no list of rounds yet: each is a dict.")

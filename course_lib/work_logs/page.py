@@ -23,13 +23,13 @@ BEFORE, WITH = "before its version was there", "together with its version"
 
 @dataclass
 class FirstVersion:
-    """The version that a work log begins with: its text, and what it moves."""
+    """Display of the version that a work log begins with: its source, and what it moves."""
 
     exercise: Exercise
 
     @property
     def source(self) -> str:
-        """The text of its kernels, and the function that launches them."""
+        """Return the source of its kernels, and of the function that launches them."""
         text = Path(inspect.getfile(task_of(self.exercise).first)).read_text("utf-8")
         kernels = text[text.index("@triton.jit") : text.index(f"\n\n\n{self.exercise.entry} = ")]
         return re.sub("  # pyright.*", "", kernels)
@@ -46,18 +46,18 @@ class FirstVersion:
 
 @dataclass
 class Page:
-    """The rounds, with what became of them."""
+    """Display of the rounds of a work log, with their counts and remarks."""
 
     exercise: Exercise
     log: WorkLog
 
     @property
     def summary(self) -> str:
-        """How many rounds hold, and where that was looked at."""
+        """Return a sentence on how many rounds are right, and on which size they were traced."""
         return f"{self.log.held} of {plural(len(self.log.rounds), 'round')} hold on {self.log.size.name}; {ROUNDS} earn all points."
 
     def rows(self, each: Round) -> list[tuple[str, ...]]:
-        """(name, count of the version before, formula as it was kept, its value, count of the version) of each number of a round."""
+        """List (name, count of the version before, formula as it was saved, its value, count of the version) for each number of a round."""
         return [(name, f"{each.before[name]:,}", *self._stated(each, name), _count(each, name)) for name in COUNTED]
 
     def _stated(self, each: Round, name: str) -> tuple[str, str]:
@@ -68,7 +68,7 @@ class Page:
             return formula, "-"
 
     def remarks(self, each: Round) -> list[str]:
-        """Say when a round was stated, whether that changed after its trace, and what does not hold."""
+        """List sentences on when a round was stated, whether that changed after its trace, and what is wrong."""
         stated = f"Stated on {each.first.date}, {BEFORE if each.first.before else WITH}."
         remarks = [stated] if any(each.first.formulas.values()) else ["Nothing is stated."]
         if each.first.traced and each.first.formulas != each.stated:
@@ -116,7 +116,7 @@ class Page:
         return f"<h4>Round {number}: {escape(each.change)}</h4><table><tr>{heads}</tr>{rows}</table>{remarks}{changed}"
 
     def document(self) -> str:
-        """A page of its own, for printing and for handing on."""
+        """Render a whole HTML page, for printing and for handing on."""
         title = escape(f"Work log: {self.exercise.id}")
         body = self._repr_html_().replace("<details>", "<details open>")  # what is shut is not printed
         return (

@@ -13,7 +13,7 @@ from tritontrace.words import plural
 
 @on_white
 def rounds(log: WorkLog) -> Picture:
-    """Bytes, sectors and launches of the first version and of each round as bars, and what was stated as lines across."""
+    """Draw bytes, sectors and launches of the first version and of each round as bars, and what was stated as lines across."""
     figure = Picture(WIDTH, 2.8)
     traced = {0: log.size.counts[0]} | {n: each.counts for n, each in enumerate(log.rounds, 1) if each.counts}
     for ax, name in zip(figure.subplots(1, len(COUNTED)), COUNTED, strict=True):

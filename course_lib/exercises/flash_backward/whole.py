@@ -30,7 +30,7 @@ from course_lib.mistakes import on_exception
 
 
 def torchs_flash(q, k, v, causal, dy) -> Callable[[], object]:
-    """torch's FlashAttention-2, forward and backward, on the same inputs."""
+    """Make a function that runs torch's FlashAttention-2, forward and backward, on the same inputs."""
     leaves = [t.detach().requires_grad_() for t in (q, k, v)]
 
     def run() -> object:
