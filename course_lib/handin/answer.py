@@ -176,8 +176,8 @@ class Notebook:
             cell.number for cell in own if given is not None and given.strip() != _with_current_ids(cell.source.strip())
         ]
         if not own:
-            return [f"The check cell of `{exercise.id}` is missing."]
-        return [f"The check cell of `{exercise.id}` was edited (cell {number})." for number in edited]
+            return [say("handin.check_cell.missing", exercise=exercise.id)]
+        return [say("handin.check_cell.edited", exercise=exercise.id, cell=number) for number in edited]
 
     def solution(self, exercise: Exercise) -> Cell:
         """Return the cell whose definition of the exercise's function counts: an untouched stub if there is no other. Raises Problem.
@@ -230,9 +230,8 @@ class Notebook:
         stubs = self._idle.get(exercise.id, [])
         cells = sorted({s.cell.number for s in self._statements if exercise.entry in s.binds} | set(stubs))
         if len(cells) > 1:
-            listed = ", ".join(map(str, cells))
-            later = ", the last that is not as it was handed out" if stubs and stubs[-1] > home.number else ""
-            flags.append(f"`{exercise.entry}` is defined in the cells {listed}; cell {home.number} counts{later}.")
+            later, facts = bool(stubs and stubs[-1] > home.number), {"name": exercise.entry, "cells": cells}
+            flags.append(say("handin.answer.several_cells", **facts, cell=home.number, later=later))
 
         kept: set[int] = set()  # id of a statement
         todo: list[tuple[str, float]] = [(exercise.entry, AT_LAST)]
@@ -253,10 +252,10 @@ class Notebook:
             else:
                 found = _definers([s for s in binding if s.cell is home or name != exercise.entry], end)
                 if not found and (found := _definers(self._binding_given.get(name, []), end=MAX_CELLS)):
-                    flags.append(f"`{name}` is defined in no cell; the cell that was handed out is used.")
+                    flags.append(say("handin.answer.as_handed_out", name=name))
                 if not found and not hasattr(builtins, name):
                     numbers = self._seeming.get(name, ())
-                    flags += [f"Cell {n}, which seems to define `{name}`, does not parse." for n in numbers]
+                    flags += [say("handin.answer.seems_to_define", cell=n, name=name) for n in numbers]
                     missing += [] if numbers or starred else [name]
                 found += self._changes(name, end)
             kept.update(map(id, found))
@@ -270,10 +269,10 @@ class Notebook:
             asked |= wanted
         for s in self._statements:
             if s.imports and id(s) in kept and (module := mangled.absent(s.node)):
-                where = f"Cell {s.cell.number}, line {s.node.lineno}"
-                flags.append(f"{where}, imports `{module}`, which is not here. A file that was not handed in?")
+                place = {"cell": s.cell.number, "line": s.node.lineno}
+                flags.append(say("handin.answer.absent_module", **place, module=module))
         if len(flags) > MAX_FLAGS:
-            flags[MAX_FLAGS:] = [f"And {len(flags) - MAX_FLAGS} more of this kind."]
+            flags[MAX_FLAGS:] = [say("handin.answer.more", count=len(flags) - MAX_FLAGS)]
         given = [s for s in self._given if id(s) in kept]
         own = _assemble([s for s in self._statements if id(s) in kept or s.always], "cell")
         calls = sorted({name for name, _ in asked} & self._handed_out_by_others(exercise))

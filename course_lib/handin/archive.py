@@ -6,6 +6,7 @@ import os
 import zipfile
 from pathlib import Path
 
+from course_lib.catalogue import say
 from course_lib.handin import files
 from course_lib.handin.cells import Problem
 from course_lib.handin.validate import Validation, validated
@@ -22,7 +23,7 @@ def pack(validation: Validation) -> Path:
         draft.replace(target)  # whole or not at all
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise Problem(f"{target} cannot be written: {error.strerror}. Make room, or hand in the notebook.") from None
+        raise Problem(say("handin.archive.refused", file=str(target), why=error.strerror)) from None
     return target
 
 
@@ -34,10 +35,7 @@ def fuller(found: Validation) -> str:
         except (Problem, OSError):
             continue
         if other.unit == found.unit and len(other.graded) > len(found.graded):
-            return (
-                f"{path.name}, beside it, has more to grade: {len(other.graded)} of {len(other.lines)} exercises. "
-                f'If you mean that one: submission("{path.name}")'
-            )
+            return say("handin.archive.fuller", name=path.name, graded=len(other.graded), of=len(other.lines))
     return ""
 
 
@@ -51,6 +49,6 @@ def make_zip(notebook: str = "") -> None:
         return
     size = target.stat().st_size
     print(found.text())
-    print(f"\nHand in {target.name}, {max(1, size // 1000)} kB. It lies beside the notebook: {target}")
+    print("\n" + say("handin.archive.made", name=target.name, size=max(1, size // 1000), file=str(target)))
     if other := fuller(found):
         print(other)

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from course_lib import content
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises import UNITS, ids
 from course_lib.handin.cells import Cell, Problem, parse, small_enough
@@ -23,22 +24,19 @@ def here(name: str = "") -> Path:
     """
     folder = Path.cwd()
     found = sorted(folder.glob("*.ipynb"))
+    there = {"any": bool(found), "notebooks": [path.name for path in found]}
     if name:
         path = Path(str(name)).absolute()
         if not path.is_file():
-            raise Problem(f"There is no notebook {name} here. {_listed(found)}")
+            raise Problem(say("handin.notebook.no_such", name=str(name), **there))
         return path
     session = Path(os.environ.get("JPY_SESSION_NAME", ""))
     if session.suffix == ".ipynb" and session.is_file():
         return session
     named = [path for path in found if path.stem == folder.name] or found
     if len(named) != 1:
-        raise Problem(f"Which notebook? Name it in the brackets, in quotes. {_listed(found)}")
+        raise Problem(say("handin.notebook.which", **there))
     return named[0]
-
-
-def _listed(found: list[Path]) -> str:
-    return f"In this folder: {', '.join(path.name for path in found) or 'no notebook'}."
 
 
 def read(path: Path) -> tuple[bytes, list[Cell]]:
@@ -47,7 +45,7 @@ def read(path: Path) -> tuple[bytes, list[Cell]]:
         small_enough(path.name, path.stat().st_size)
         content = path.read_bytes()
     except OSError as error:
-        raise Problem(f"{path.name} cannot be read: {error.strerror}.") from None
+        raise Problem(say("handin.notebook.unreadable", name=path.name, why=error.strerror)) from None
     return content, parse(content, path.name)
 
 

@@ -34,7 +34,7 @@ def as_code(cells: Sequence[Cell], answers: Mapping[str, str]) -> tuple[list[Cel
         entry = answers.get(cell.grade_id)
         if cell.kind == "code" or not entry or cell.grade_id in in_code or not _defines(cell, entry):
             return cell
-        remarks[cell.number] = f"Cell {cell.number} is a {_kind(cell)} cell; it was read as code."
+        remarks[cell.number] = say("handin.answer.read_as_code", cell=cell.number, kind=_kind(cell))
         return replace(cell, kind="code", source=_without_fences(cell.source))
 
     return [read(cell) for cell in cells], remarks
@@ -57,9 +57,7 @@ def joined(cells: Sequence[Cell], broken: Mapping[int, str]) -> tuple[list[Cell]
             if _parses(whole):
                 done[at] = replace(cell, source=whole)
                 done[at + 1 : behind + 1] = [replace(other, source="") for other in done[at + 1 : behind + 1]]
-                remarks[cell.number] = (
-                    f"Cells {cell.number} to {half.number} are one cell that was split; they were read as one."
-                )
+                remarks[cell.number] = say("handin.answer.split_cell", first=cell.number, last=half.number)
                 break
     return done, remarks
 

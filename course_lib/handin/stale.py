@@ -8,6 +8,8 @@ import sys
 import traceback
 from typing import Any
 
+from course_lib.catalogue import say
+
 _stopped: dict[int, tuple[str, int]] = {}  # number of a cell -> the error at which it stopped, and its line there
 
 
@@ -24,21 +26,17 @@ def newer_version(name: str) -> str:
     number, cell = _last(name)
     if not number:
         return ""
-    last = f"The cell that you ran last with `{name}`"
     try:
         statements = ast.parse(_shell().transform_cell(cell)).body
     except SyntaxError as error:
-        return f"{last} has a syntax error, in its line {error.lineno}: what follows is about the version before it."
+        return say("handin.stale.syntax_error", name=name, line=error.lineno)
     if number not in _stopped:
         return ""
     error, line = _stopped[number]
     undone = {made for s in statements if s.end_lineno >= line for made in _defined(s)}
     if not undone:
         return ""
-    stopped = f"{last} stopped at its line {line} ({error})"
-    if name in undone:
-        return f"{stopped}: what follows is about the version before it."
-    return f"{stopped}: what it defines from there on is as it was before."
+    return say("handin.stale.stopped", name=name, line=line, error=error, undone=name in undone)
 
 
 def last_cell(name: str) -> str:
