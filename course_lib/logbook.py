@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from course_lib import content
+from course_lib.catalogue import say
 from course_lib.evidence import Timing
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import UNITS, ids, titles, unit_of
@@ -38,10 +39,10 @@ def path() -> Path:
 def whereabouts() -> str:
     """Return a sentence for the student on where `path()` is."""
     if os.environ.get("COURSE_PROGRESS"):
-        place = "the file that COURSE_PROGRESS names"
+        place: str = say("shown.progress.named_file")
     else:
         place = str(path()).replace(str(Path.home()), "~", 1)
-    return f"Kept in {place}: they are yours, and stay when this copy of the course goes."
+    return say("shown.progress.kept", place=place)
 
 
 def best() -> dict[str, float]:
@@ -245,15 +246,15 @@ class Progress:
         """Return a sentence on the next exercise of the main path that lacks points: in this unit, or else in the unit to go on with."""
         unit = self.here if self._left(self.here) else self.unit
         if not self._left(unit):
-            return "All of the main path is done."
+            return say("shown.progress.all_done")
         exercise = self._left(unit)[0]
-        done = f"All of {titles.of(self.here)} is done. " if self.here in self.units else ""
-        got = self.points(exercise)
-        so_far = f", {got:g} of {exercise.points:g} points so far" if got else ""
-        said = f"about {exercise.minutes} minutes{so_far}."
+        done = say("shown.progress.unit_done", unit=titles.of(self.here)) if self.here in self.units else ""
+        got, title = self.points(exercise), titles.title(exercise.id)
+        points = {"begun": bool(got), "points": got, "out_of": exercise.points}
+        minutes = say("shown.progress.minutes", minutes=exercise.minutes, **points)
         if unit == self.here:
-            return f'Next in this unit: "{titles.title(exercise.id)}", {said}'
-        return f'{done}Next: "{titles.title(exercise.id)}" in {titles.of(unit)}, {said}'
+            return say("shown.progress.next_here", exercise=title, minutes=minutes)
+        return say("shown.progress.next", done=done, exercise=title, unit=titles.of(unit), minutes=minutes)
 
     def rows(self) -> list[tuple[str, int, int, float, float, str]]:
         """List (unit, exercises done, exercises, points, points to be had, the same of More and extra credit in words) for each unit. All
@@ -277,8 +278,13 @@ class Progress:
         """Return a sentence on how much of the main path is done, and how long the rest takes."""
         rows, minutes = self.rows(), sum(map(self.minutes_left, self.units))
         points, out_of = sum(row[3] for row in rows), sum(row[4] for row in rows)
-        rest = f"{minutes / 60:.0f} hours" if minutes >= 90 else f"{minutes} minutes"
-        return f"{points:g} of {out_of:g} points on the main path{f', about {rest} left' if minutes else ''}."
+        long = minutes >= 90
+        rest = (
+            say("shown.progress.hours", hours=minutes / 60)
+            if long
+            else say("shown.progress.minutes_left", minutes=minutes)
+        )
+        return say("shown.progress.total", points=points, out_of=out_of, left=minutes > 0, rest=rest)
 
     def __repr__(self) -> str:
         wide = max(map(len, self.units))
@@ -337,11 +343,9 @@ def next_after(exercise: Exercise) -> str:
     unit = unit_of(exercise.id)
     of_unit = Progress({unit: [*import_module(f"course_lib.exercises.{module}").EXERCISES.values()]}, best(), unit)
     path_done = all(map(of_unit.done, of_unit.on_path(unit)))
-    next_one = (
-        f"The main path of {titles.of(unit)} is done: `progress()` says what comes next." if path_done else of_unit.next
-    )
+    next_one = say("shown.progress.path_done", unit=titles.of(unit)) if path_done else of_unit.next
     published = content.ROOT / "solutions" / unit
-    return f"{next_one} To compare: the published solution is in solutions/{unit}." if published.is_dir() else next_one
+    return say("shown.progress.to_compare", next=next_one, unit=unit) if published.is_dir() else next_one
 
 
 def unit_here() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 
+from course_lib.catalogue import say
 from course_lib.exercise import ErrorMap, Request, Spent
 from tritontrace.colours import DONE, EDGE, OURS, WASTE, WRONG
 
@@ -46,8 +47,12 @@ def in_times(spent: Spent) -> tuple[str, str]:
     times, allowed = (value / max(spent.needed, 1e-9) for value in (spent.spent, spent.allowed))
     several, limit = _told_apart(times, allowed)
     return (
-        "no more than that" if several == "1" else f"{several} times as many" if times < 1000 else "many more",
-        f"{limit} times are allowed" if allowed > 1 else "no more are allowed",
+        say("shown.drawing.no_more")
+        if several == "1"
+        else say("shown.drawing.times", times=several)
+        if times < 1000
+        else say("shown.drawing.many"),
+        say("shown.drawing.allowed", times=limit) if allowed > 1 else say("shown.drawing.none_allowed"),
     )
 
 
@@ -83,11 +88,12 @@ def lanes(request: Request) -> str:
                 f'<rect x="{x:.1f}" y="0" width="{max(1.5, count * per_byte - (0.5 if len(sectors) <= FEW else 0)):.1f}" '
                 f'height="{high}" fill="{DONE}"/>'
             )
-    said, wasted = html.escape(of_request(request)), 32 * len(sectors) > request.itemsize * len(set(request.offsets))
+    said, wasted = of_request(request), 32 * len(sectors) > request.itemsize * len(set(request.offsets))
+    below = html.escape(say("shown.drawing.used", request=said, wasted=wasted))
     return (
-        f'<svg role="img" aria-label="{said}" width="{left:.0f}" height="{high}" viewBox="0 0 {left:.0f} {high}" '
+        f'<svg role="img" aria-label="{html.escape(said)}" width="{left:.0f}" height="{high}" viewBox="0 0 {left:.0f} {high}" '
         f'style="display:block;margin:4px 0 0;max-width:100%">{"".join(parts)}</svg>'
-        f'<small aria-hidden="true">{said} Blue: used.{" Pale: moved for nothing." if wasted else ""}</small>'
+        f'<small aria-hidden="true">{below}</small>'
     )
 
 
@@ -95,11 +101,8 @@ def of_request(request: Request) -> str:
     """Return a sentence on the drawing of a request: its lanes, its sectors, and how many of their bytes are used."""
     lanes, sectors = len(request.offsets), len(request.sectors)
     used = request.itemsize * len(set(request.offsets))
-    what = "reads" if request.op == "load" else "writes" if request.op == "store" else "updates"
-    return (
-        f"One request of line {request.line}: {lanes} lane{'s' * (lanes != 1)}, {sectors} sector{'s' * (sectors != 1)} of 32 bytes. "
-        f"It {what} {used} of the {32 * sectors:,} bytes that are moved."
-    )
+    counts = {"lanes": lanes, "sectors": sectors, "used": used, "moved": 32 * sectors}
+    return say("shown.drawing.request", line=request.line, **counts, does=say(f"shown.drawing.{request.op}"))
 
 
 def _cut(offset: int, size: int) -> list[tuple[int, int]]:
@@ -131,9 +134,9 @@ def error_map(found: ErrorMap) -> str:
         for r, row in enumerate(found.shares)
         for c, share in enumerate(row)
     )
-    label = f"columns 0 to {found.columns - 1}, {_rows(found)} from the top; filled: wrong"
+    label = say("shown.drawing.map_below", columns=found.columns - 1, rows=_rows(found))
     return (
-        f'<svg role="img" aria-label="Map of the wrong elements, all of them in {places(found)}" width="{width}" '
+        f'<svg role="img" aria-label="{say("shown.drawing.map", places=places(found))}" width="{width}" '
         f'height="{height}" viewBox="0 0 {width} {height}" style="display:block;margin:4px 0">{rectangles}</svg>'
         f"<small>{label}</small>"
     )
@@ -142,9 +145,9 @@ def error_map(found: ErrorMap) -> str:
 def error_map_text(found: ErrorMap) -> list[str]:
     """Render the map of wrong elements in characters, a line for each row."""
     width = len(found.shares[0])
-    top = f"┌{'─' * width}┐ columns 0 to {found.columns - 1}"
+    top = f"┌{'─' * width}┐ {say('shown.drawing.map_columns', columns=found.columns - 1)}"
     rows = ["│" + "".join(_shade(share) for share in row) + "│" for row in found.shares]
-    rows[-1] += f" {_rows(found)}, top to bottom; blank: right, ░▒▓ some wrong, █ most or all"
+    rows[-1] += " " + say("shown.drawing.map_rows", rows=_rows(found))
     return [top, *rows, f"└{'─' * width}┘"]
 
 
@@ -155,14 +158,14 @@ def places(found: ErrorMap) -> str:
 
 
 def _span(what: str, first: int, last: int) -> str:
-    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
+    return say(f"shown.drawing.{what}", one=first == last, first=first, last=last)
 
 
 def _rows(found: ErrorMap) -> str:
     """ "rows 0 to 99", and what they are where there are more than two dimensions."""
     count = math.prod(found.lead)
-    each = f" ({count} matrices of {found.rows // count}, one below the other)" if found.lead and count > 1 else ""
-    return f"rows 0 to {found.rows - 1}{each}"
+    several, each = bool(found.lead) and count > 1, found.rows // max(1, count)
+    return say("shown.drawing.rows", last=found.rows - 1, several=several, matrices=count, each=each)
 
 
 def _shade(share: float) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from course_lib.work_logs import log, page
@@ -36,5 +37,5 @@ def exercise_of(exercise_id: str) -> Exercise:
     """Return the exercise of a work log. Raises ValueError, with a message, if it is not a work log."""
     exercise = find(exercise_id)
     if exercise.called != CALLED:
-        raise ValueError(f"{exercise.id} is no work log: its name would end in `_log`.")
+        raise ValueError(say("shown.work_log.none", exercise=exercise.id))
     return exercise

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises.rounds import ROUNDS
 from course_lib.work_logs import picture
 from course_lib.work_logs.log import Round, WorkLog, arguments_of, task_of
 from course_lib.workloads.stated import COUNTED, evaluated
-from tritontrace.words import plural
 
 CELL = "text-align:right;padding:2px 12px 2px 0"
 STYLE = "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}table{border-collapse:collapse}"
-BEFORE, WITH = "before its version was there", "together with its version"
 
 
 @dataclass
@@ -54,7 +53,8 @@ class Page:
     @property
     def summary(self) -> str:
         """Return a sentence on how many rounds are right, and on which size they were traced."""
-        return f"{self.log.held} of {plural(len(self.log.rounds), 'round')} hold on {self.log.size.name}; {ROUNDS} earn all points."
+        counts = {"held": self.log.held, "rounds": len(self.log.rounds), "needed": ROUNDS}
+        return say("shown.work_log.summary", **counts, size=self.log.size.name)
 
     def rows(self, each: Round) -> list[tuple[str, ...]]:
         """List (name, count of the version before, formula as it was saved, its value, count of the version) for each number of a round."""
@@ -69,12 +69,13 @@ class Page:
 
     def remarks(self, each: Round) -> list[str]:
         """List sentences on when a round was stated, whether that changed after its trace, and what is wrong."""
-        stated = f"Stated on {each.first.date}, {BEFORE if each.first.before else WITH}."
-        remarks = [stated] if any(each.first.formulas.values()) else ["Nothing is stated."]
+        stated = say("shown.work_log.stated", date=each.first.date, before=each.first.before)
+        remarks = [stated if any(each.first.formulas.values()) else say("shown.work_log.nothing_stated")]
         if each.first.traced and each.first.formulas != each.stated:
-            now = ", ".join(f"{name} {formula}" for name, formula in each.stated.items())
-            remarks.append(f"After its trace the statement was changed to: {now}.")
-        return [*remarks, f"Does not hold: {each.problem}." if each.problem else "Holds."]
+            now = [f"{name} {formula}" for name, formula in each.stated.items()]
+            remarks.append(say("shown.work_log.changed", now=now))
+        held = say("shown.work_log.not_held", problem=each.problem) if each.problem else say("shown.work_log.held")
+        return [*remarks, held]
 
     def __repr__(self) -> str:
         lines = [f"{self.exercise.id}: {self.summary}"]
