@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 
-from course_lib.catalogue import say
 from course_lib.exercise import ErrorMap, Request, Spent
 from tritontrace.colours import DONE, EDGE, OURS, WASTE, WRONG
 
@@ -15,8 +14,8 @@ FEW = 8  # sectors of a request, up to which each has room for its lanes
 
 
 def bars(spent: Spent) -> str:
-    """Render two bars to one scale, what would do and what was spent, with their ratio in large, as HTML. What was spent for nothing is
-    pale and hatched, as in every picture."""
+    """Two bars of one scale, what would do and what was spent, and how many times as much that is in large. What was spent for
+    nothing is pale and hatched, as in every picture."""
     longest = max(spent.spent, spent.needed, 1e-9)
     times, allowed = in_times(spent)
     on = f" on {spent.on}" if spent.on else ""
@@ -43,16 +42,12 @@ def _bar(used: int, waste: int = 0) -> str:
 
 
 def in_times(spent: Spent) -> tuple[str, str]:
-    """Return two phrases: how many times as much was spent as would do, and how many times are allowed."""
+    """Say how many times as much was spent as would do, and how many times are allowed."""
     times, allowed = (value / max(spent.needed, 1e-9) for value in (spent.spent, spent.allowed))
     several, limit = _told_apart(times, allowed)
     return (
-        say("shown.drawing.no_more")
-        if several == "1"
-        else say("shown.drawing.times", times=several)
-        if times < 1000
-        else say("shown.drawing.many"),
-        say("shown.drawing.allowed", times=limit) if allowed > 1 else say("shown.drawing.none_allowed"),
+        "no more than that" if several == "1" else f"{several} times as many" if times < 1000 else "many more",
+        f"{limit} times are allowed" if allowed > 1 else "no more are allowed",
     )
 
 
@@ -67,7 +62,7 @@ def _number(value: float) -> str:
 
 
 def lanes(request: Request) -> str:
-    """Render one request over the sectors that it touches, as SVG: used bytes are filled, those moved for nothing are pale."""
+    """One request over the sectors that it touches: what its lanes use is filled, what is moved for nothing is pale."""
     sectors = request.sectors
     wide = min(64, STRIP // len(sectors)) if sectors else 0
     per_byte, high = wide / 32, 18
@@ -88,21 +83,23 @@ def lanes(request: Request) -> str:
                 f'<rect x="{x:.1f}" y="0" width="{max(1.5, count * per_byte - (0.5 if len(sectors) <= FEW else 0)):.1f}" '
                 f'height="{high}" fill="{DONE}"/>'
             )
-    said, wasted = of_request(request), 32 * len(sectors) > request.itemsize * len(set(request.offsets))
-    below = html.escape(say("shown.drawing.used", request=said, wasted=wasted))
+    said, wasted = html.escape(of_request(request)), 32 * len(sectors) > request.itemsize * len(set(request.offsets))
     return (
-        f'<svg role="img" aria-label="{html.escape(said)}" width="{left:.0f}" height="{high}" viewBox="0 0 {left:.0f} {high}" '
+        f'<svg role="img" aria-label="{said}" width="{left:.0f}" height="{high}" viewBox="0 0 {left:.0f} {high}" '
         f'style="display:block;margin:4px 0 0;max-width:100%">{"".join(parts)}</svg>'
-        f'<small aria-hidden="true">{below}</small>'
+        f'<small aria-hidden="true">{said} Blue: used.{" Pale: moved for nothing." if wasted else ""}</small>'
     )
 
 
 def of_request(request: Request) -> str:
-    """Return a sentence on the drawing of a request: its lanes, its sectors, and how many of their bytes are used."""
+    """Say in a sentence what the drawing of a request shows: its lanes, its sectors, and how many of their bytes are used."""
     lanes, sectors = len(request.offsets), len(request.sectors)
     used = request.itemsize * len(set(request.offsets))
-    counts = {"lanes": lanes, "sectors": sectors, "used": used, "moved": 32 * sectors}
-    return say("shown.drawing.request", line=request.line, **counts, does=say(f"shown.drawing.{request.op}"))
+    what = "reads" if request.op == "load" else "writes" if request.op == "store" else "updates"
+    return (
+        f"One request of line {request.line}: {lanes} lane{'s' * (lanes != 1)}, {sectors} sector{'s' * (sectors != 1)} of 32 bytes. "
+        f"It {what} {used} of the {32 * sectors:,} bytes that are moved."
+    )
 
 
 def _cut(offset: int, size: int) -> list[tuple[int, int]]:
@@ -112,7 +109,7 @@ def _cut(offset: int, size: int) -> list[tuple[int, int]]:
 
 
 def code(sentence: str) -> str:
-    """Escape a sentence for HTML, with `code` in <code> elements."""
+    """Escaped, with `code` spans."""
     parts = html.escape(sentence).split("`")
     if len(parts) % 2 == 0:  # an odd backtick stays what it is
         return "`".join(parts)
@@ -125,7 +122,7 @@ SHADES = " ░▒▓█"
 
 
 def error_map(found: ErrorMap) -> str:
-    """Render the map of wrong elements as SVG."""
+    """The map of wrong elements as SVG."""
     cell = 10
     height, width = len(found.shares) * cell, len(found.shares[0]) * cell
     rectangles = "".join(
@@ -134,38 +131,38 @@ def error_map(found: ErrorMap) -> str:
         for r, row in enumerate(found.shares)
         for c, share in enumerate(row)
     )
-    label = say("shown.drawing.map_below", columns=found.columns - 1, rows=_rows(found))
+    label = f"columns 0 to {found.columns - 1}, {_rows(found)} from the top; filled: wrong"
     return (
-        f'<svg role="img" aria-label="{say("shown.drawing.map", places=places(found))}" width="{width}" '
+        f'<svg role="img" aria-label="Map of the wrong elements, all of them in {places(found)}" width="{width}" '
         f'height="{height}" viewBox="0 0 {width} {height}" style="display:block;margin:4px 0">{rectangles}</svg>'
         f"<small>{label}</small>"
     )
 
 
 def error_map_text(found: ErrorMap) -> list[str]:
-    """Render the map of wrong elements in characters, a line for each row."""
+    """The map in characters, a line for each row."""
     width = len(found.shares[0])
-    top = f"┌{'─' * width}┐ {say('shown.drawing.map_columns', columns=found.columns - 1)}"
+    top = f"┌{'─' * width}┐ columns 0 to {found.columns - 1}"
     rows = ["│" + "".join(_shade(share) for share in row) + "│" for row in found.shares]
-    rows[-1] += " " + say("shown.drawing.map_rows", rows=_rows(found))
+    rows[-1] += f" {_rows(found)}, top to bottom; blank: right, ░▒▓ some wrong, █ most or all"
     return [top, *rows, f"└{'─' * width}┘"]
 
 
 def places(found: ErrorMap) -> str:
-    """Return a phrase such as "rows 0 to 63, columns 96 to 99": the smallest rectangle that holds all wrong elements."""
+    """ "rows 0 to 63, columns 96 to 99": the least rectangle with all that is wrong."""
     top, bottom, left, right = found.extent
     return f"{_span('row', top, bottom)}, {_span('column', left, right)}"
 
 
 def _span(what: str, first: int, last: int) -> str:
-    return say(f"shown.drawing.{what}", one=first == last, first=first, last=last)
+    return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
 
 
 def _rows(found: ErrorMap) -> str:
     """ "rows 0 to 99", and what they are where there are more than two dimensions."""
     count = math.prod(found.lead)
-    several, each = bool(found.lead) and count > 1, found.rows // max(1, count)
-    return say("shown.drawing.rows", last=found.rows - 1, several=several, matrices=count, each=each)
+    each = f" ({count} matrices of {found.rows // count}, one below the other)" if found.lead and count > 1 else ""
+    return f"rows 0 to {found.rows - 1}{each}"
 
 
 def _shade(share: float) -> str:

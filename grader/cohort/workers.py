@@ -166,7 +166,7 @@ def verdicts_of(trees: list[Any]) -> list[Verdict]:
 
 
 class Local:
-    """Workers as `count` processes of this machine, each replaced when it dies, or holds more than memory.WORKER when a job is done. With
+    """`count` processes of this machine, each replaced when it dies, or holds more than memory.WORKER when a job is done. With
     GPUs, each has one in sight."""
 
     died = (WorkerDied,)

@@ -293,7 +293,7 @@ class Batch:
         return np.full(self.programs.size, threads_of(self.layout, mask))
 
     def bytes_each(self) -> np.ndarray:
-        """Return the bytes (n,) that each program moves."""
+        """(n,) bytes that each program moves."""
         if self.shape is not None:
             return np.full(len(self.programs), self.shape.active.size * self.itemsize)
         lanes = np.full(len(self.programs), self.apart.shape[1])
@@ -373,7 +373,7 @@ class Steps(Sequence[Step]):
         return [_step(batch, int(row)) for batch, row in rows]
 
     def bytes_by_program(self) -> np.ndarray:
-        """Return the bytes that each program moved, by its number."""
+        """Bytes that each program moved, by its number."""
         most = max((int(batch.programs.max()) for batch in self.batches), default=-1)
         moved = np.zeros(most + 1, np.int64)
         for batch in self.batches:
@@ -438,7 +438,7 @@ class Arena:
         return np.searchsorted(self.starts, addresses, "right") - 1
 
     def find(self, low: int, high: int) -> Region | None:
-        """Return the region that holds all bytes from `low` up to and without `high`, or None."""
+        """The region that holds all bytes from `low` up to and without `high`."""
         i = int(self.which(np.int64(low)))
         return self.regions[i] if i >= 0 and high <= self.ends[i] else None
 

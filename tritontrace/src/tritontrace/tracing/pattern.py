@@ -82,7 +82,7 @@ class Shape:
         self._patterns: dict[int, Pattern] = {}
 
     def same_lanes(self, addresses: np.ndarray | Sum) -> bool:
-        """Whether the lanes of each program lie alike. addresses: (programs, lanes), of which the first program's lie like this shape."""
+        """addresses: (programs, lanes), of which the first program's lie like this. Whether the lanes of each program do."""
         if len(addresses) == 1:
             return True
         if isinstance(addresses, Sum):
@@ -142,7 +142,7 @@ class Shapes:
     def of(
         self, place: object, addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
     ) -> Shape:
-        """Return the Shape of an access. addresses: (lanes,) of one program. mask: the active lanes, at least one; None for all."""
+        """addresses: (lanes,) of one program. mask: the active lanes, at least one; None for all."""
         shape = self._last.get(place)
         if shape is not None and (mask is None) == (shape.mask is None):
             same = np.array_equal(addresses - addresses[shape.lane], shape.relative)

@@ -93,7 +93,7 @@ class ModuleCode(Protocol):
 
 
 class Body(Protocol):
-    """Interface of a function that an operation may use: evaluate.Body.
+    """The facts that an operation may ask of the function that it stands in: evaluate.Body has it.
 
     uses     the values that are read there;  for_all  those single numbers among them that all threads need (unused.for_all)
     repeated values that are computed in a loop;  guesses  results of loads that only guess what an atomic_cas finds (cas_loads.py)

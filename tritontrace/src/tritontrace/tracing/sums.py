@@ -52,8 +52,8 @@ class Sum:
 
     @cached_property
     def alike(self) -> bool:
-        """Whether the lanes of all programs lie alike: each part differs between programs by one number for all of its lanes. Other sums
-        could, too, where parts make up for one another; they do not count."""
+        """Whether the lanes of all programs lie alike: each part differs between programs by one number for all of its lanes.
+        Other sums could, too, where parts make up for one another; they do not count."""
         flat = [part.reshape(len(part), -1) for part in self.parts]
         return all(len(part) == 1 or bool((part - part[:, :1] == part[0] - part[0, 0]).all()) for part in flat)
 

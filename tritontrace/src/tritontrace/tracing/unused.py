@@ -43,7 +43,7 @@ def uses_of(block: ir.Block) -> set[str]:
 
 
 def read(function: ir.Function, module: ir.Module) -> set[str]:
-    """Return the names of a function's values that have an effect: not those passed only to functions which do not read them."""
+    """Names of the values of a function that something comes of: not those that go nowhere but to functions which do not read them."""
     names: set[str] = set()
     for op in reversed(list(ir.walk(function.blocks))):
         if op.name == "tt.call":
