@@ -46,8 +46,8 @@ GPUMode = Literal["none", "shown", "counts"]
 
 
 def sources(package: Path) -> list[Path]:
-    """List the files that decide what a package does and says: its code, and its catalogue of sentences."""
-    return sorted([*package.rglob("*.py"), *package.glob("catalogue/*.toml")])
+    """List the files that decide what a package does and says: its code, its catalogue of sentences, and its exercises' data."""
+    return sorted([*package.rglob("*.py"), *package.glob("catalogue/*.toml"), *package.glob("exercises/**/*.toml")])
 
 
 def exercises(unit: str) -> dict[str, Exercise]:

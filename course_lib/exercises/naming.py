@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from course_lib.catalogue import say
@@ -73,6 +75,12 @@ class Names(Criterion):
         if not isinstance(answer, str) or answer not in self.causes:
             return say("criteria.pictures.none_of_them", got=as_written(answer)[:80])
         return say("criteria.pictures.not_that", cause=self.causes[answer])
+
+
+def shipped(unit: str) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Read a unit's naming.toml: maps of errors, as rows of digits, and sealed explanations, by picture."""
+    data = tomllib.loads(Path(__file__).with_name(unit).joinpath("naming.toml").read_text("utf-8"))
+    return {picture: rows.split() for picture, rows in data.get("maps", {}).items()}, data["sealed"]
 
 
 def name_pictures(
