@@ -1,9 +1,11 @@
 """Criteria: pure functions of what was observed. Each gives one Finding.
 
-results.py   is the result right? Did a kernel make it? Does it compile?
+results.py   a result beside the right one: the first difference, and where
+gates.py     is the result right? Did a kernel make it? Does it compile?
 blocks.py    are blocks as large as a warp?
 copies.py    does a kernel copy an input?
-memory.py    what it did to memory: bytes, sectors, re-reads, launches, buffers, what is kept for backward
+costs.py     how the work was cut: programs, launches, products, atomics; the base of all criteria that count
+memory.py    what it did to memory: bytes, sectors, re-reads, buffers, what is kept for backward
 answers.py   answers by name, of which some could be guessed
 on_gpu.py    is it right on a GPU, too?
 speed.py     how fast it was, there
@@ -22,22 +24,11 @@ from course_lib.catalogue import say
 from course_lib.criteria import blocks
 from course_lib.criteria.answers import Numbers, Truths
 from course_lib.criteria.budgets import EPS32, roundings, sum_budget
-from course_lib.criteria.memory import (
-    BuffersBelow,
-    Coalesced,
-    DotFlops,
-    Launches,
-    NoAtomics,
-    Programs,
-    Rereads,
-    Saves,
-    Traffic,
-    accesses,
-    copy_bytes,
-    passed_on,
-)
+from course_lib.criteria.costs import CostCriterion, DotFlops, Launches, NoAtomics, Programs, accesses, passed_on
+from course_lib.criteria.gates import Compiles, Correct, Holds, TritonDidTheWork
+from course_lib.criteria.memory import BuffersBelow, Coalesced, Rereads, Saves, Traffic, copy_bytes
 from course_lib.criteria.on_gpu import RightOnGPU
-from course_lib.criteria.results import Compiles, Correct, CostCriterion, GradedTrial, Holds, TritonDidTheWork, of_group
+from course_lib.criteria.results import GradedTrial, of_group
 from course_lib.criteria.speed import Speed
 from course_lib.evidence import SmallestFault
 from course_lib.exercise import CauseKind, Criterion, Exercise, Finding, Status, Trial, Verdict

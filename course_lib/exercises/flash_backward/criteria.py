@@ -11,8 +11,8 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria.copies import copied_inputs
+from course_lib.criteria.costs import CostCriterion
 from course_lib.criteria.memory import kept_tensors
-from course_lib.criteria.results import CostCriterion
 from course_lib.evidence import Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
 from course_lib.exercises.attention.criteria import PRODUCTS

@@ -11,7 +11,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, Correct, Numbers
-from course_lib.criteria.results import CostCriterion
+from course_lib.criteria.costs import CostCriterion
 from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises.cases import ARITHMETIC, fixed, operations
 from course_lib.exercises.misconceptions import Misconception

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria.results import CostCriterion
+from course_lib.criteria.costs import CostCriterion
 from course_lib.exercise import Finding, Spent, Trial
 from tritontrace.results import Operation
 

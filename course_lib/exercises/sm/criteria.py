@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from course_lib.catalogue import say
 from course_lib.criteria import Compiles, Correct, TritonDidTheWork
-from course_lib.criteria.results import CostCriterion
+from course_lib.criteria.costs import CostCriterion
 from course_lib.exercise import Criterion, Exercise, Finding, Spent, Trial
 from tritontrace.results import Simulated
 
