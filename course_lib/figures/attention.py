@@ -193,8 +193,8 @@ def scores_of(pattern: str, n: int = 24) -> tuple[np.ndarray, np.ndarray]:
 def online_states(
     scores: Sequence[float], values: Sequence[float], tiles: Sequence[range]
 ) -> list[tuple[float, float, float, float]]:
-    """The state (m, l, acc, alpha) after each tile: maximum, sum, weighted sum, and the factor by which the old sums
-    were multiplied."""
+    """Return the state (m, l, acc, alpha) after each tile: maximum, sum, weighted sum, and the factor by which the old sums were
+    multiplied."""
     m, l, acc, found = -math.inf, 0.0, 0.0, []
     for tile in tiles:
         new = max(m, max(scores[j] for j in tile))
@@ -396,7 +396,7 @@ def merge_orders() -> Figure:
 
 
 def tile_kinds(nq: int, nk: int, bm: int, bn: int) -> np.ndarray:
-    """(query tiles, key tiles) of 0 skipped, 1 masked, 2 full; causal, aligned at the bottom right."""
+    """Return (query tiles, key tiles) of 0 skipped, 1 masked, 2 full; causal, aligned at the bottom right."""
     mask = np.tril(np.ones((nq, nk), dtype=bool), nk - nq)
     kinds = np.zeros((-(-nq // bm), -(-nk // bn)), dtype=int)
     for i, j in np.ndindex(kinds.shape):

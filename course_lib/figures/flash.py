@@ -71,7 +71,7 @@ def _whose() -> str:
 def footsteps(
     q_ptr, k_ptr, v_ptr, o_ptr, N, CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):
-    """Moves what a program of a forward pass moves, in that order, and computes nothing worth keeping."""
+    """Move what a program of a forward pass moves, in that order, and compute nothing worth keeping."""
     tile, dims = tl.program_id(0), tl.arange(0, D)
     rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     o = tl.load(q_ptr + rows[:, None] * D + dims[None, :], mask=(rows < N)[:, None], other=0)
@@ -87,7 +87,7 @@ def footsteps(
 def a_walk(
     n: int = 256, d: int = 16, causal: bool = True, bm: int = 64, bn: int = 32
 ) -> tuple[Trace, dict[str, torch.Tensor]]:
-    """A trace of `footsteps` on one head, and its tensors q, k, v, o (n, d)."""
+    """Trace `footsteps` on one head; return the trace and its tensors q, k, v, o (n, d)."""
     numbers = torch.Generator().manual_seed(1)
     tensors = {name: torch.randn(n, d, generator=numbers) for name in "qkvo"}
     with trace() as traced:
@@ -115,8 +115,8 @@ def walk_of(traced: Trace, tensors: Mapping[str, torch.Tensor], program: int) ->
 
 
 def chip(ax, walks: Mapping[int, list[tuple[str, int, int]]], nq: int, nk: int) -> None:
-    """Draw the scores of nq queries and nk keys as a square that lies on the chip: the tiles that programs make, as their walks over
-    q and k say, and in grey what none of them makes."""
+    """Draw the scores of nq queries and nk keys as a square that lies on the chip: the tiles that programs compute, by their loads of q and
+    k, and in grey those that none computes."""
     ax.set(xlim=(0, nk), ylim=(nq, 0), xlabel="key", ylabel="query", box_aspect=1)
     ax.add_patch(Rectangle((0, 0), nk, nq, facecolor=IDLE, edgecolor="none"))
     ax.set_xticks([0, nk])

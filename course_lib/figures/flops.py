@@ -56,7 +56,7 @@ def count(work: Callable[[], object]) -> int:
 
 @cache
 def speeds(what: str) -> tuple[Any, str]:
-    """("curve" | "ceilings" | "operations" | "pitfalls") -> the numbers, and a phrase that says whose they are."""
+    """Return the numbers of "curve", "ceilings", "operations" or "pitfalls", measured on this GPU or recorded, and a phrase on which."""
     if bench.has_gpu():
         live = {
             "curve": lambda: {"dtype": "bfloat16", "points": throughput.matmul_curve()},

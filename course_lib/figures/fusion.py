@@ -286,7 +286,7 @@ def by_hand(x: torch.Tensor) -> torch.Tensor:
 
 @lru_cache
 def softmax_elements(M: int = 16, N: int = 2048) -> dict[str, list[tuple[str, float]]]:
-    """Way -> (pass, elements read and written, in units of M x N), counted."""
+    """Count, for each way to compute a softmax, (pass, elements read and written in units of M x N)."""
     x = torch.randn(M, N)
     torch_ops = [(name, elements / x.numel()) for name, elements in moved_by_torch(by_hand, x)]
     with trace() as t:
@@ -334,7 +334,7 @@ def softmax_passes() -> Figure:
 
 
 def online_states(row: Sequence[float], block: int) -> list[tuple[float, float, float]]:
-    """(m, l, alpha) after each block of a row: the running maximum and sum, and what corrected the sum before."""
+    """Return (m, l, alpha) after each block of a row: the running maximum and sum, and the factor that corrected the sum before."""
     m, l, found = -math.inf, 0.0, []
     for start in range(0, len(row), block):
         part = row[start : start + block]

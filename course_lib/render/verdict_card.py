@@ -40,7 +40,7 @@ PILL = (
 
 
 def html(verdict: Verdict, after: str = "") -> str:
-    """The verdict as an HTML fragment. after: a sentence on what comes next."""
+    """Render the verdict as an HTML fragment. after: a sentence on what comes next."""
     findings = shown(verdict)
     told = [f for f in findings if f.lost or (f.judged and f.detail)]
     parts = [
@@ -166,12 +166,12 @@ def _folded(holds: list[Finding]) -> str:
 
 
 def chip(word: str, sign: str, tone: str) -> str:
-    """A sign on its colour, all of one width, with a word for who does not see it."""
+    """Render a sign on a coloured chip of fixed width, with a word for screen readers."""
     return f'<span role="img" aria-label="{word}" title="{word}" style="{CHIP}background:{tone}">{sign}</span>'
 
 
 def findings_html(findings: list[Finding]) -> str:
-    """These findings as a table: mark, title, points, what was seen."""
+    """Render findings as an HTML table: mark, title, points, what was seen."""
     rows = "".join(
         f'<tr><td style="{CELL}">{chip(*standing(finding))}</td>'
         f'<th scope="row" style="{CELL}font-weight:normal">{_html.escape(finding.title)}</th>'

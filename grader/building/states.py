@@ -52,7 +52,8 @@ ON_PAGE: dict[str, dict[str, Sequence[Any] | None]] = {  # widget -> controls, a
 
 @dataclass(frozen=True)
 class Moving:
-    """name    of the widget, and of the script
+    """A widget on a page that moves without a kernel.
+    name    of the widget, and of the script
     page    the controls and the first state, as HTML
     script  the text of the script with all states
     """
@@ -63,8 +64,8 @@ class Moving:
 
 
 def moving(source: str) -> Moving | None:
-    """The widget that a cell makes, None if it makes none or one without a slider or a list; with ValueError where ON_PAGE names a
-    control that it has not."""
+    """Return the widget that a cell makes, None if it makes none or one without a slider or a list. Raises ValueError where ON_PAGE names a
+    control that the widget does not have."""
     called = CALL.search(source)
     if not called:
         return None
@@ -147,7 +148,7 @@ def _settings(name: str, explorer: Explorer) -> dict[Any, list]:
 
 @contextmanager
 def as_in_a_live_notebook() -> Iterator[None]:
-    """Let widgets be made, and pictures be drawings: as in a notebook that somebody runs."""
+    """Enable widgets and vector drawings inside the block, as in a notebook with a live kernel."""
     ipython: Any = IPython
     shell, still = ipython.get_ipython, os.environ.pop(STILL, None)
     ipython.get_ipython = object

@@ -57,8 +57,8 @@ class Zygote:
         return 0 if self.process is None or isinstance(self.process, subprocess.Popen) else self.process.pid
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to a request: {"result", "error", "spent", "used"}; error is one sentence or "".
-        With a sentence comes its "cause"; if the zygote itself was lost, there is no "spent".
+        """Send a request to the zygote and return its reply: {"result", "error", "spent", "used"}; error is a message or "". With a
+        sentence comes its "cause"; if the zygote itself was lost, there is no "spent".
 
         spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
 
@@ -190,8 +190,8 @@ def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
 
 
 class WarmReplayer:
-    """A fork of the zygote that has traced published answers, and forks the children that replay: of an equal kernel they need no
-    front end, and no pattern of accesses again.
+    """A fork of the zygote that has traced published answers, and forks the children that replay: for an equal kernel they skip the front
+    end and the patterns of accesses.
 
     No recorder is its child. What it remembers of published kernels lies in its memory, where host code could look for it; a
     replay runs none.
@@ -214,14 +214,14 @@ class WarmReplayer:
         _spared.add(self.pid)
 
     def answer(self, order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytearray]:
-        """answer() there. Raises EOFError or BrokenPipeError if it is gone."""
+        """Run answer() in that process. Raises EOFError or BrokenPipeError if it is gone."""
         from tritontrace.replay import wire
 
         send(self.requests, wire.pack(order), parts)
         return wire.unpack(receive(self.replies)), receive(self.replies)
 
     def close(self) -> None:
-        """End it, if it has not ended."""
+        """Kill the process, if it has not ended."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         _spared.discard(self.pid)
@@ -252,8 +252,8 @@ def _trace(parts: bytes | bytearray) -> None:
 
 
 def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-    """Run one request, for one answer or several of one student, in a child of its own. Return what is
-    known of it (lost: why no message came; spent; used) and the child's message, unread.
+    """Run one request, for one answer or several of one student, in a child of its own. Return the facts about it (lost: why no message
+    came; spent; used) and the child's message, unread.
 
     The parts and the message are not read here: the child and the judge open them.
     """

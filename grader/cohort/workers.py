@@ -40,8 +40,8 @@ AHEAD = 2  # jobs handed out per worker, so that none waits for the next
 
 @dataclass(frozen=True)
 class QueuedAnswer:
-    """An exercise's id, the cells that a student defines its function by, the seed of the hidden inputs, and the name of the
-    task that is the student's, "" for the exercise's own."""
+    """An answer to judge: an exercise's id, the cells that define its function, the seed of the hidden inputs, and the key of the student's
+    twist, "" for none."""
 
     exercise: str
     cells: tuple[tuple[str, str], ...]
@@ -55,7 +55,7 @@ class QueuedAnswer:
 
     @property
     def task(self) -> Exercise:
-        """The exercise as it is asked of the student."""
+        """Return the exercise with the student's twist."""
         return twists.named(self.exercise, self.twist)
 
 
@@ -76,20 +76,20 @@ class JudgingJob:
     patient: bool = False  # nobody waits: its answers may be judged one by one, should they disturb one another
 
     def apart(self) -> list[JudgingJob]:
-        """A job for each answer."""
+        """Split the job into one for each answer."""
         return [replace(self, answers=(answer,)) for answer in self.answers]
 
 
 class WorkerDied(RuntimeError):
-    """Raised where the process that had the job is gone: killed, out of memory, crashed, or its machine was taken away."""
+    """Raised where a job's process died: killed, out of memory, crashed, or its machine was taken away."""
 
 
 class OtherVersion(RuntimeError):
-    """Raised where a worker has other code, another torch or another Triton than the instructor's machine, in one sentence."""
+    """Raised, with a message, where a worker has other code, another torch or another Triton than the instructor's machine."""
 
 
 class WorkersLost(RuntimeError):
-    """Raised where nobody is left to judge; the message is one sentence, with what to do."""
+    """Raised, with instructions, where no worker is left to judge."""
 
 
 class NoCluster(WorkersLost):
@@ -97,32 +97,32 @@ class NoCluster(WorkersLost):
 
 
 class Workers(Protocol):
-    """A place for jobs."""
+    """Interface of the pools of workers that run jobs."""
 
     @property
     def died(self) -> tuple[type[Exception], ...]:
-        """The exceptions of a future that mean that the job's worker is gone."""
+        """Return the exceptions of a future that mean that the job's worker died."""
         ...
 
     @property
     def slots(self) -> int:
-        """Jobs to have handed out at a time."""
+        """Return how many jobs to submit at a time."""
         ...
 
     def device(self, mode: grader.GPUMode) -> str:
-        """verdicts.device() of the workers that have a GPU."""
+        """Return verdicts.device() of the workers that have a GPU."""
         ...
 
     def places(self, mode: grader.GPUMode) -> list[str]:
-        """verdicts.place() of each worker."""
+        """Return verdicts.place() of each worker."""
         ...
 
     def submit(self, job: JudgingJob) -> Future[tuple[list[Any], dict[str, float]]]:
-        """The future of judge(job)."""
+        """Submit a job, and return the future of judge(job)."""
         ...
 
     def close(self, *, now: bool = False) -> None:
-        """Let the workers go; now: also those that still judge."""
+        """Shut down; now: also workers that still judge."""
         ...
 
 
@@ -133,8 +133,8 @@ _doors: list[socket] = []  # of the nursery where this worker's zygote comes fro
 
 
 def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
-    """(the verdicts as trees, seconds by phase). judge.Postponed unless the job is patient; canary.Broken, GraderFailed or another
-    exception if our own machinery fails."""
+    """Judge a job, and return (the verdicts as trees, seconds by phase). Raises judge.Postponed unless the job is patient; canary.Broken,
+    GraderFailed or another exception if the grader itself fails."""
     if job.version != verdicts.code_version(job.answers[0].module):
         raise OtherVersion(
             f"A worker on {os.uname().nodename} has another version of the course, of torch or of Triton than this "
@@ -264,7 +264,7 @@ def _sit_down(seat: int, door: socket | None) -> None:
 
 
 class Dask:
-    """The workers of a Dask scheduler, as many as there are at each moment. Needs the extra `cluster`.
+    """Workers of a Dask scheduler, as many as there are at each moment. Needs the extra `cluster`.
 
     A worker that was started with `--resources GPU=1` judges answers with kernels, and those go nowhere else; if there
     is none, they go anywhere and no GPU runs them.
@@ -308,11 +308,11 @@ class Dask:
 
     @functools.cached_property
     def with_gpu(self) -> list[str]:
-        """The workers that have a GPU."""
+        """List the workers that have a GPU."""
         return [address for address, worker in self._workers().items() if worker["resources"].get("GPU")]
 
     def device(self, mode: grader.GPUMode) -> str:
-        """Raise NoCluster if the workers' GPUs differ: a class is timed on one kind."""
+        """Return the GPU of the workers that have one. Raises NoCluster if they differ: a class is timed on one kind."""
         told: Any = self.client.run(verdicts.device, mode, workers=self.with_gpu) if self.with_gpu else {}
         found = sorted(set(told.values()))
         if len(found) > 1:

@@ -66,7 +66,7 @@ def counting(guess: float = ..., additions: int = 4000) -> Figure:
 
 @lru_cache
 def relative_gaps(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """(powers of two that the format holds, the gap above each divided by it)."""
+    """Return (powers of two that the format represents, the gap above each divided by it)."""
     powers = 2.0 ** np.arange(-150, 129)
     held = [p for p in powers if p <= largest(name) and value_of(pattern_of(p, name), name) == p]
     return np.array(held), np.array([gap_above(p, name) / p if p < largest(name) / 2 else np.nan for p in held])

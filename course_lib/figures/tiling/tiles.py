@@ -96,7 +96,7 @@ def tile_anatomy(side: int = 8, block: int = 2, block_k: int = 2) -> Figure:
 
 
 def tile_costs(block_m: int, block_n: int, block_k: int, stages: int, dtype: str, n: int = 4096) -> dict[str, float]:
-    """Costs and gains of a tile: bytes of shared memory and of registers, intensity, bytes that a product of n cubed loads."""
+    """Compute the costs and gains of a tile: bytes of shared memory and of registers, intensity, bytes that a product of n cubed loads."""
     itemsize = ITEMSIZE[dtype]
     loaded = itemsize * moved(n, n, n, block_m, block_n)
     return {

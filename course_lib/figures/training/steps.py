@@ -46,7 +46,7 @@ SUMS = ("sum", "mean", "_softmax", "_log_softmax", "logsumexp")
 
 
 class CountTraffic(TorchDispatchMode):
-    """Launches and bytes of torch's operations, by kind. A view counts as no launch; each tensor counts as read or written once."""
+    """Dispatch mode that counts launches and bytes of torch's operations, by kind: none for a view, each tensor read or written once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ def memory_of_a_step() -> Figure:
 
 
 def kept_bytes(c: Config, batch: int, n: int) -> int:
-    """Bytes that the forward pass keeps in bfloat16: the formula of the unit's exercise, which a count confirms."""
+    """Compute the bytes that the forward pass saves in bfloat16, by the formula of the unit's exercise, which a count confirms."""
     D, qkv = c.head_dim, (c.heads + 2 * c.kv_heads) * c.head_dim
     numbers = 5 * c.width + (c.heads + c.kv_heads) * D + qkv + 3 * c.hidden
     per_token = c.layers * (2 * numbers + 4 * (2 + c.heads)) + 2 * (2 * c.width + c.vocab) + 24

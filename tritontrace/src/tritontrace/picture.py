@@ -77,8 +77,8 @@ for _theirs in ("pst-color-background", "colab-primary-surface-color", "vscode-e
 
 
 def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """How well two colours, (..., 3) of sRGB from 0 to 1 each, stand out from each other: (...), from 1 to 21. WCAG 2 asks 4.5
-    of text (*Web Content Accessibility Guidelines*, 1.4.3).
+    """Compute the contrast ratio of two colours, (..., 3) of sRGB from 0 to 1 each: (...), from 1 to 21. WCAG 2 asks 4.5 of text (*Web
+    Content Accessibility Guidelines*, 1.4.3).
 
     >>> import numpy as np
     >>> float(contrast(np.zeros(3), np.ones(3)))
@@ -94,8 +94,8 @@ def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def ink_on(ground: str | Sequence[float]) -> str:
-    """Dark or white, for text on a ground of this colour: what stands out more. On white and on pale colours, which follow the
-    page, it is INK, which does so, too.
+    """Return dark or white, for text on a ground of this colour: whichever has more contrast. On white and on pale colours, which follow
+    the page, it is INK, which does so, too.
 
     >>> from tritontrace.colours import INK
     >>> ink_on("white") == INK, ink_on("black")
@@ -107,8 +107,8 @@ def ink_on(ground: str | Sequence[float]) -> str:
 
 
 def on_white(draw: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a function that draws a Picture: ink is dark and letters are of one size, whatever style the notebook has chosen
-    for its own plots.
+    """Decorate a function that draws a Picture: ink is dark and letters are of one size, whatever style the notebook has chosen for its own
+    plots.
 
     >>> @on_white
     ... def line():
@@ -129,7 +129,7 @@ def on_white(draw: Callable[P, R]) -> Callable[P, R]:
 
 
 def bare(ax: Axes, *sides: str) -> None:
-    """Hides these sides of the frame; the upper and the right one if none is named.
+    """Hide these sides of the frame; the upper and the right one if none is named.
 
     >>> ax = Picture(4, 2).subplots()
     >>> bare(ax, "left")
@@ -143,7 +143,7 @@ def bare(ax: Axes, *sides: str) -> None:
 def box(
     ax: Axes, x: float, y: float, width: float, height: float, colour: str, text: object = "", size: float = 9
 ) -> None:
-    """Draw a box with a word in it.
+    """Draw a box with a text in it.
 
     >>> from tritontrace.colours import OURS
     >>> ax = Picture(4, 2).subplots()
@@ -155,8 +155,8 @@ def box(
 
 
 def boxes(ax: Axes, corners: np.ndarray, sizes: np.ndarray, **style: Any) -> None:
-    """Draw boxes, their lower left corners (n, 2) and sizes (n, 2) or (2,), as one artist: a hundred of them take half of the time that
-    as many patches take. style: what a PolyCollection takes, such as a list of n facecolors.
+    """Draw boxes, their lower left corners (n, 2) and sizes (n, 2) or (2,), as one artist, which takes half of the time of patches. style:
+    what a PolyCollection takes, such as a list of n facecolors.
 
     >>> import numpy as np
     >>> from tritontrace.colours import OTHERS, OURS
@@ -228,7 +228,7 @@ def name_ends(ax: Axes, gap: float = 0.07) -> None:
 
 
 def live() -> bool:
-    """Tell whether a person sits in front of a notebook: there is one, its kernel runs, and ipywidgets make controls.
+    """Whether this is a notebook with a live kernel, in which ipywidgets make controls.
 
     >>> live()  # not in a script
     False
@@ -376,7 +376,7 @@ class Picture(Figure):
 
     @property
     def words(self) -> str:
-        """Words for whoever cannot see the picture: its titles and its caption."""
+        """Return the alternative text for people who cannot see the picture: its titles and its caption."""
         titles = [ax.get_title(where) for ax in self.axes for where in ("left", "center")]
         return ". ".join(filter(None, [*titles, self.get_supxlabel()])).replace("\n", " ")
 
@@ -391,6 +391,6 @@ class Picture(Figure):
         return {"image/png": self._repr_png_(), "text/plain": repr(self)}, {"image/png": shown}
 
     def caption(self, sentence: str) -> None:
-        """A sentence or two below the picture that say what to see."""
+        """Set a caption below the picture, a sentence or two."""
         lines = textwrap.wrap(sentence, int(LETTERS_PER_INCH * self.get_figwidth()))
         self.supxlabel("\n".join(lines), fontsize=10, color=INK)

@@ -153,7 +153,7 @@ def _target(gpu: str) -> GPUTarget:
 
 @cache
 def warm_up() -> None:
-    """Load the compiler into this process, so that forked children find it there: 0.4 s once instead of in each.
+    """Load the compiler into this process, so that forked children inherit it: 0.4 s once instead of in each.
 
     >>> warm_up()
     """
@@ -168,7 +168,7 @@ def _nothing(n):
 
 
 def ptx_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
-    """The kernel in PTX, NVIDIA's portable assembly. Raises ValueError with the compiler's complaint if it does not compile.
+    """Compile a kernel to PTX, NVIDIA's portable assembly. Raises ValueError with the compiler's complaint if it does not compile.
 
     >>> "ld.global" in ptx_for(copy, x, y, 1000, BLOCK=256)
     True
@@ -177,7 +177,7 @@ def ptx_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
 
 
 def sass_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
-    """The kernel in SASS, the machine code of that GPU. Raises ValueError if it does not compile, or without NVIDIA's tools.
+    """Compile a kernel to SASS, the machine code of that GPU. Raises ValueError if it does not compile, or without NVIDIA's tools.
 
     >>> "LDG" in sass_for(copy, x, y, 1000, BLOCK=256, gpu="A100 80GB")
     True
@@ -281,7 +281,7 @@ def _aligned(arguments: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def numbers_of(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, int | None]]:
-    """The values that the kernel gets, in their order, by name; None for what is neither a whole number nor an address."""
+    """Yield the kernel's arguments, (name, value) in order; None for what is neither a whole number nor an address."""
     for name, value in flat_values(front, arguments):
         if is_descriptor(value):
             yield from ((name, None), *((name, int(each)) for each in (*value.shape, *value.strides)))
