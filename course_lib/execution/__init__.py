@@ -153,7 +153,7 @@ def replay_each(parts: Sequence[dict[str, Any]], compile_seconds: float) -> list
 
 
 def trace_once(parts: Sequence[dict[str, Any]]) -> None:
-    """Replay answers once to fill this process's caches of traced kernels, which its forks inherit."""
+    """Replay answers, as replay_each takes them, for what is remembered of their kernels alone: forks of this process have it."""
     for part in parts:
         _replayed(**{name: value for name, value in part.items() if name != "reported"})
     SPENT.clear()
