@@ -263,7 +263,7 @@ class Progress:
         for unit, of_unit in self.units.items():
             path, more = self.on_path(unit), [e for e in of_unit if e.track == "more"]
             extra, in_more = sum(map(self.extra, of_unit)), sum(map(self.points, more))
-            said = f", {in_more:g} of {sum(e.points for e in more):g} in More" if in_more else ""
+            said = f", {in_more:g} of {sum(e.points for e in more):g} in More" if more else ""
             said += f" and {extra:g} extra" if extra else ""
             done, points = sum(map(self.done, path)), sum(map(self.points, path))
             rows.append((unit, done, len(path), points, sum(e.points for e in path), said))
@@ -302,7 +302,7 @@ class Progress:
             f"<tr><th scope='row' {LEFT}>{_link(unit)}</th>"
             f"<td {LEFT}><meter aria-hidden='true' min='0' max='1' value='{points / out_of:.3f}' style='width:{METER}px'></meter></td>"
             f"<td {LEFT}>{points:g} of {out_of:g}</td><td {LEFT}>{self.minutes_left(unit) or 'done'}</td>"
-            f"<td {LEFT}>{html.escape(extra.removeprefix(', ').removeprefix(' and '))}</td></tr>"
+            f"<td {LEFT}>{html.escape(extra.removeprefix(', ').removeprefix(' and ').replace(' in More', '')) or 'none'}</td></tr>"
             for unit, _, _, points, out_of, extra in self.rows()
         )
         below = html.escape(f"{self.total} {self.where}")

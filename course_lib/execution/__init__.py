@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import math
 import resource
 import time
 from collections import Counter
@@ -152,10 +153,11 @@ def replay_each(parts: Sequence[dict[str, Any]], compile_seconds: float) -> list
     return [[wire.to_tree(evidence) for evidence in found] for found, _ in replayed]
 
 
-def trace_once(parts: Sequence[dict[str, Any]]) -> None:
-    """Replay answers, as replay_each takes them, for what is remembered of their kernels alone: forks of this process have it."""
-    for part in parts:
-        _replayed(**{name: value for name, value in part.items() if name != "reported"})
+def replay_once(parts: Sequence[dict[str, Any]]) -> None:
+    """Replay one's own answers once, to fill this process's caches of traced and compiled kernels, which its forks inherit. A kernel that
+    crashes the compiler ends this process."""
+    launched = [_replayed(**{name: value for name, value in part.items() if name != "reported"})[1] for part in parts]
+    compile_every(launched, GPUS, math.inf, compiler=compiled.compile_here)
     SPENT.clear()
 
 

@@ -205,7 +205,7 @@ class Kills(Criterion):
                 return self.lost(say("criteria.mutants.no_inputs"), cause=Cause("blank"))
             if problem := _problem(self.given, json.dumps(written)):
                 return self.lost(problem, cause=Cause("wrong", details={"criterion": self.key}))
-            if how := self._killed(json.dumps(written), json.dumps(trial.inputs[0]["changes"])):
+            if how := _killed(self.given, json.dumps(written), json.dumps(trial.inputs[0]["changes"])):
                 killed.append(
                     say("criteria.mutants.killed_by", mutant=trial.case.name, how=how) if not trial.case.hidden else ""
                 )
@@ -230,12 +230,15 @@ class Kills(Criterion):
             expected=say("criteria.mutants.all"),
         )
 
-    def _killed(self, written: str, changes: str) -> str:
-        arguments = [self.given.read(one) for one in json.loads(written)]
-        for number, one in enumerate(arguments, 1):
-            if how := self.given.wrong(one, json.loads(changes)):
-                return say("criteria.mutants.shown_by", number=number, how=how)
-        return ""
+
+@lru_cache(maxsize=256)  # several students hand in the same inputs, and nobody's hidden numbers come in
+def _killed(what: Given, written: str, changes: str) -> str:
+    """Say which of these inputs shows a mutant, and how; "" if none does."""
+    arguments = [what.read(one) for one in json.loads(written)]
+    for number, one in enumerate(arguments, 1):
+        if how := what.wrong(one, json.loads(changes)):
+            return say("criteria.mutants.shown_by", number=number, how=how)
+    return ""
 
 
 @lru_cache(maxsize=64)  # each case of an exercise asks the same

@@ -1,7 +1,7 @@
 """The pictures of 04_memory_coalescing.
 
 Each function returns a matplotlib Figure. What a picture counts is traced when it is drawn; what it cites says so in
-the picture. Colours are Okabe and Ito's, and none means anything alone: there is a number, a hatch or a lightness too.
+the picture. Colours are Okabe and Ito's, and none means anything alone: there is a number, a hatch or an outline too.
 """
 
 from __future__ import annotations
@@ -269,7 +269,8 @@ def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 2
         bare(ax)
     left.set(ylabel="sectors for 32 lanes", ylim=(0, 34), yticks=[0, 4, 8, 16, 24, 32])
     right.set(ylabel="efficiency = useful / fetched bytes", ylim=(0, 1.05))
-    left.legend(loc="lower right")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False)
     figure.caption("Sectors grow with the stride until each lane has one to itself: 32 / itemsize elements apart.")
     return figure
 
@@ -301,6 +302,17 @@ def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
                     ax.text(
                         lane + 0.46, row + 0.4, "A" if branch else "B", color=ink_on(colour), ha="center", va="center"
                     )
+            for lane in range(len(lanes), warp):
+                ax.add_patch(Rectangle((lane, row), 0.92, 0.8, facecolor="none", edgecolor=EDGE, linestyle=":"))
+            if len(lanes) < warp:
+                ax.text(
+                    (len(lanes) + warp) / 2,
+                    row + 0.4,
+                    "no threads",
+                    ha="center",
+                    va="center_baseline",
+                    backgroundcolor="white",
+                )
             ticks.append((row + 0.4, f"warp {w}, pass {len(ticks) + 1}"))
             row += 1
         ax.axhline(row - 0.1, color=INK, linewidth=0.8)
@@ -408,7 +420,7 @@ def tile_footprints(size: int = 64) -> Figure:
         bare(ax, *ax.spines)
     figure.axes[0].set_ylabel(f"rows of the result, {WINDOW} of {size}")
     figure.caption(
-        "Both programs store 64 floats. Blue: what they want. Pale: the rest of each sector, moved for nothing. A turned row is a "
+        "Both programs store 64 floats. Blue: what they want. Orange: the rest of each sector, moved for nothing. A turned row is a "
         "column; a turned square is a square."
     )
     return figure
@@ -440,7 +452,7 @@ def name_lanes() -> Figure:
         )
     axes[-1].set_xlabel("byte of the tensor")
     figure.caption(
-        "Each picture is one load of 32 floats. Blue is what the lanes ask for, pale are the sectors of 32 bytes that are fetched "
-        "for it. Mind the scales: some requests lie within 300 bytes, some within 12,000."
+        "Each picture is one load of 32 floats. Blue is what the lanes ask for, and each orange box is a sector of 32 bytes that is "
+        "fetched for it. Mind the scales: some requests lie within 300 bytes, some within 12,000."
     )
     return figure

@@ -44,7 +44,7 @@ from tritontrace.colours import (
     TWO,
     paler,
 )
-from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
+from tritontrace.picture import WIDTH, Picture, bare, ink_on, name_ends, on_white
 from tritontrace.tracing import Trace, trace
 
 
@@ -388,6 +388,10 @@ def against_length() -> Figure:
     """TFLOP/s, and bytes held beyond q, k and v, against the number of tokens."""
     rows = measured("attention")["lengths"]
     figure = Picture(WIDTH, 4.4)
+    named = {  # lines that have another name, or none, since they lie on one that has
+        "tflops": {"the ladder's best": "the ladder's\nbest"},
+        "peak_bytes": {"unit 09": "unit 09,\nFlash-\nAttention-2", "FlashAttention-2": "_"},
+    }
     for ax, key, unit in zip(figure.subplots(1, 2), ("tflops", "peak_bytes"), (1, 1e9), strict=True):
         for name, (colour, marker, line) in (PEERS | OWN).items():
             found = [(r["length"], r["contenders"].get(name, {}).get(key)) for r in rows]
@@ -399,10 +403,10 @@ def against_length() -> Figure:
                 line,
                 marker=marker,
                 color=colour,
-                label=name,
+                label=named[key].get(name, name),
             )
         ax.set_xscale("log", base=2)
-        ax.set_xticks([r["length"] for r in rows], [f"{r['length'] // 1024}k" for r in rows])
+        ax.set_xticks([r["length"] for r in rows[::2]], [f"{r['length'] // 1024}k" for r in rows[::2]])
         ax.minorticks_off()
         ax.set_xlabel("tokens")
         ax.grid(alpha=0.3)
@@ -410,8 +414,8 @@ def against_length() -> Figure:
     left, right = figure.axes
     left.set(ylabel="TFLOP/s, forward", ylim=(0, None))
     right.set(ylabel="GB held beyond q, k, v", yscale="log")
-    left.legend()
-    right.legend()
+    for ax in (left, right):
+        name_ends(ax)
     last = rows[-1]["contenders"]
     longest = max((r for r in rows if "peak_bytes" in r["contenders"].get("naive", {})), key=lambda r: r["length"])
     naive, own = (longest["contenders"][name]["peak_bytes"] for name in ("naive", "unit 09"))

@@ -140,7 +140,7 @@ def prefill_and_decode(card: str = "H200") -> Figure:
     ax.set_xlabel("FLOPs for each byte of memory")
     ax.set_ylabel("TFLOP/s, at most")
     ax.set_title(f"A model of 8 B parameters on one {card}, bfloat16")
-    ax.legend(loc="upper left", frameon=False)
+    ax.legend(loc="lower right", frameon=False)
     ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(

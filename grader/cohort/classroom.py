@@ -233,12 +233,11 @@ class ClassGrader:
         else:
             kernels = {answer: find(answer.exercise).kind == "kernel" for answer in answers}
             parts = [(kind, tuple(p for p in kernels if kernels[p] is kind)) for kind in (False, True)]
-        version = verdicts.code_version()
         return [
             JudgingJob(
                 student,
                 part,
-                version,
+                verdicts.code_version(part[0].module),
                 kernels,
                 self.gpu,
                 self._canary(_unit(find(answer.exercise) for answer in part)),

@@ -18,6 +18,7 @@ import threading
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from socket import socket
 from typing import Any, Protocol
 
 import torch
@@ -26,7 +27,8 @@ import grader
 from course_lib import execution
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import twists, unit_of
-from grader.child import memory
+from grader.child import memory, sandbox
+from grader.child.nursery import Nursery
 from grader.cohort import canary
 from grader.judging import judge as judging
 from grader.judging import verdicts
@@ -47,6 +49,11 @@ class QueuedAnswer:
     twist: str = ""
 
     @property
+    def module(self) -> str:
+        """The name of the unit's module."""
+        return self.exercise.partition(".")[0]
+
+    @property
     def task(self) -> Exercise:
         """Return the exercise with the student's twist."""
         return twists.named(self.exercise, self.twist)
@@ -54,7 +61,7 @@ class QueuedAnswer:
 
 @dataclass(frozen=True)
 class JudgingJob:
-    """Answers of one student to judge. `version`: what verdicts.code_version() is where the class is kept.
+    """Answers of one student to judge. `version`: what verdicts.code_version() of their unit is where the class is kept.
 
     canary    a published answer that a worker judges before its first job with it
     """
@@ -122,19 +129,21 @@ class Workers(Protocol):
 # ------------------------------------------------------------------------------------------------ in a worker
 
 _own = threading.local()
+_doors: list[socket] = []  # of the nursery where this worker's zygote comes from, if there is one
 
 
 def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
-    """Judge a job, and return (the verdicts as trees, seconds by phase). Raises judge.Postponed unless the job is patient; canary.Broken,
-    GraderFailed or another exception if the grader itself fails."""
-    if job.version != verdicts.code_version():
+    """(the verdicts as trees, seconds by phase). judge.Postponed unless the job is patient; canary.Broken, GraderFailed or another
+    exception if our own machinery fails."""
+    if job.version != verdicts.code_version(job.answers[0].module):
         raise OtherVersion(
             f"A worker on {os.uname().nodename} has another version of the course, of torch or of Triton than this "
             "machine. Give every worker the same checkout and environment, then start the workers again."
         )
     if not hasattr(_own, "judge"):
         torch.set_num_threads(1)  # workers fill the cores, not their threads
-        _own.judge, _own.heard, _own.warm = judging.Judge(accept_risk=accept_risk), set(), ""
+        door = next(iter(_doors), None)
+        _own.judge, _own.heard, _own.warm = judging.Judge(accept_risk=accept_risk, door=door), set(), ""
         gc.set_threshold(100_000)  # there is hardly any garbage in the messages of a submission
     _own.judge.gpu = job.gpu
     if job.canary and job.canary not in _own.heard:
@@ -157,6 +166,12 @@ def _answers(*answers: QueuedAnswer) -> list[judging.JudgedAnswer]:
     return [(of.task, of.cells, of.seed) for of in answers]
 
 
+def held() -> int:
+    """Bytes that this worker and its zygote hold."""
+    forked = _own.judge.zygote.forked if hasattr(_own, "judge") else 0  # another process is its parent
+    return memory.resident(os.getpid()) + (memory.resident(forked) if forked else 0)
+
+
 def verdicts_of(trees: list[Any]) -> list[Verdict]:
     """Read verdicts from trees of plain data."""
     return wire.from_tree(list[Verdict], trees)
@@ -167,7 +182,7 @@ def verdicts_of(trees: list[Any]) -> list[Verdict]:
 
 class Local:
     """`count` processes of this machine, each replaced when it dies, or holds more than memory.WORKER when a job is done. With
-    GPUs, each has one in sight."""
+    GPUs, each has one in sight. Where no bubblewrap keeps their zygotes apart, one nursery forks these."""
 
     died = (WorkerDied,)
 
@@ -181,6 +196,8 @@ class Local:
         self.threads = ThreadPoolExecutor(count, thread_name_prefix="worker")  # each waits for a process of its own
         self.local = threading.local()
         self.pids: dict[int, int] = {}  # seat -> the process that sits there
+        self.nursery: Nursery | None = None
+        self.starting = threading.Lock()
 
     @property
     def slots(self) -> int:
@@ -200,15 +217,24 @@ class Local:
             self.local.seat, self.local.process = self.seats.get(), None
         try:
             if self.local.process is None:
-                self.local.process = ProcessPoolExecutor(1, self.context, _sit_down, (self.local.seat,))
+                seat = self.local.seat, self._door()
+                self.local.process = ProcessPoolExecutor(1, self.context, _sit_down, seat)
                 self.pids[self.local.seat] = self.local.process.submit(os.getpid).result()
             judged = self.local.process.submit(judge, job, self.accept_risk).result()
-            if memory.resident(self.pids[self.local.seat]) > memory.WORKER:
+            if self.local.process.submit(held).result() > memory.WORKER:
                 self._stand_up()
             return judged
         except BrokenProcessPool:
             self._stand_up()
             raise WorkerDied("the process that judged it ended") from None
+
+    def _door(self) -> socket | None:
+        """Where the next worker gets its zygote."""
+        if sandbox.bubblewrap_works():
+            return None
+        with self.starting:
+            self.nursery = self.nursery or Nursery()
+            return self.nursery.door
 
     def _stand_up(self) -> None:
         """Let this thread's process go: the next job has another."""
@@ -220,10 +246,13 @@ class Local:
         for pid in list(self.pids.values()) if now else ():
             os.kill(pid, signal.SIGKILL)
         self.threads.shutdown(cancel_futures=True)
+        if self.nursery:
+            self.nursery.close()
 
 
-def _sit_down(seat: int) -> None:
+def _sit_down(seat: int, door: socket | None) -> None:
     """Prepare a new worker: it ignores Ctrl-C, goes when the process that started it goes, and sees one GPU."""
+    _doors[:] = [door] if door else []
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))

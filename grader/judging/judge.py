@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import grader
@@ -92,13 +93,23 @@ def _drawn(exercise: Exercise, case: Case) -> bool:
 
 
 class Judge:
-    """Judges answers with one zygote. Not for several threads at once; make one for each. gpu: see grader.GPUMode."""
+    """Judges answers with one zygote. Not for several threads at once; make one for each. gpu: see grader.GPUMode.
 
-    def __init__(self, folder: Path | None = None, *, accept_risk: bool = False, gpu: grader.GPUMode = "shown") -> None:
+    door    of a nursery that forks the zygote
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        accept_risk: bool = False,
+        gpu: grader.GPUMode = "shown",
+        door: socket | None = None,
+    ) -> None:
         self.gpu: grader.GPUMode = gpu
         self.folder = folder or grader.home()
         self.level = sandbox.require(accept_risk, self.folder)
-        self.zygote = Zygote()
+        self.zygote = Zygote(door)
 
     @property
     def _gpu_policy(self) -> judging.GPUPolicy | None:

@@ -18,7 +18,7 @@ import json
 import platform
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -125,10 +125,19 @@ def code_version(unit: str = "") -> str:
 def _meaning(source: bytes) -> bytes:
     """A hash of what a module does: of its syntax tree, without docstrings."""
     module = ast.parse(source)
-    for node in ast.walk(module):
+    for node in _statements(module):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
     return hashlib.sha256(ast.dump(module).encode()).digest()
+
+
+def _statements(block: ast.AST) -> Iterator[ast.AST]:
+    """The block and all statements in it, and what these consist of but for expressions."""
+    yield block
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inside = getattr(block, part, None)
+        for each in inside if isinstance(inside, list) else ():
+            yield from _statements(each)
 
 
 def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
@@ -138,7 +147,7 @@ def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
     if unit in seen or not files:
         return seen
     seen |= {unit}
-    for node in (node for path in files for node in ast.walk(ast.parse(path.read_text()))):
+    for node in (node for path in files for node in _statements(ast.parse(path.read_text()))):
         module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
         if isinstance(node, ast.ImportFrom) and module.startswith("course_lib.exercises"):
             other = module.removeprefix("course_lib.exercises").lstrip(".").split(".")[0]
@@ -153,6 +162,7 @@ def _unit_of(path: Path) -> str | None:
     return match and match[1]
 
 
+@functools.cache
 def _name(path: Path) -> Path:
     """A file's place in the packages, wherever these are installed."""
     return path.relative_to(ENGINE if path.is_relative_to(ENGINE / "tritontrace") else ROOT)

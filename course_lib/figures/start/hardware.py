@@ -78,10 +78,9 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
         L2: "L2, for all SMs",
         DRAM: "memory beside the chip",
     }
-    below.legend(
+    figure.legend(
         handles=[Patch(facecolor=colour, edgecolor=EDGE, label=label) for colour, label in kinds.items()],
-        loc="lower left",
-        bbox_to_anchor=(0, -0.32),
+        loc="outside upper left",
         ncols=3,
         columnspacing=1,
         frameon=False,

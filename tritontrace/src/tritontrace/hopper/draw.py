@@ -67,7 +67,7 @@ def draw_bars(ax: Axes, bars: Sequence[Bar]) -> list[str]:
     for kind, colour in KINDS.items():
         for i, row in enumerate(rows):
             mine = [(bar.start, bar.end - bar.start) for bar in bars if bar.row == row and _kind(bar) == kind]
-            apart = {"edgecolors": "white", "linewidth": 0.8} if row in (COPIES, TENSOR_CORES) else {"linewidth": 0}
+            apart = {"edgecolors": "white" if row in (COPIES, TENSOR_CORES) else EDGE, "linewidth": 0.8}
             ax.broken_barh(mine, (i - 0.36, 0.72), facecolors=colour, **apart)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.5, -0.5)

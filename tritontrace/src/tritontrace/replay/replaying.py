@@ -18,6 +18,7 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tritontrace.compiled import OPTIONS, compile_all, fits
+from tritontrace.compiled.limit import Job
 from tritontrace.messages import Message, MessageError, message_of, say
 from tritontrace.replay import kernels, layouts
 from tritontrace.replay.names import DECORATORS
@@ -66,6 +67,9 @@ IN_WORDS: dict[str, str] = {  # torch's operations by their aten names, as autho
     "_local_scalar_dense": say("replay.operation.item"),
 }
 FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what is not an input: torch.zeros in two steps
+
+
+Compiler = Callable[[Sequence[Job], float], list[Compiled]]  # as compile_all is called
 
 
 class ToCompile(NamedTuple):
@@ -576,14 +580,18 @@ def compile_launched(launched: Sequence[ToCompile], gpus: Sequence[str], seconds
 # trap: the compiler is asked about the largest constants of each kernel, and about others that fits.py does not prove
 # to fit into shared memory: constants differ in nothing else that it could refuse
 def compile_every(
-    by_answer: Sequence[Sequence[ToCompile]], gpus: Sequence[str], seconds: float, reported: Collection[int] = ()
+    by_answer: Sequence[Sequence[ToCompile]],
+    gpus: Sequence[str],
+    seconds: float,
+    reported: Collection[int] = (),
+    compiler: Compiler = compile_all,
 ) -> list[list[Compiled]]:
     """Compile every set of dtypes and constants with which each answer launched a kernel, for each of `gpus`, the oldest first.
 
     The compiler is asked whether it accepts each set but those that need no asking: a set with smaller constants than another one
     of its kernel, which fits into the shared memory whatever the compiler does (compiled/fits.py). The other facts are found only
     where that takes compiling to the end (see compiled/lower.py), and for the newest GPU of the answers in `reported`, which are
-    numbers of them. What is not compiled in time counts as refused.
+    numbers of them. What is not compiled in time counts as refused. compiler: compile_all, or another that is asked as it is.
     Raises ValueError if several answers together take too long, since it may be the fault of one.
 
     >>> from tritontrace.replay import record
@@ -603,7 +611,8 @@ def compile_every(
 
     def ask(of: Sequence[tuple[int, Key]], on: Sequence[str]) -> list[tuple[int, Key, Compiled]]:
         jobs = [(index, key, gpu) for index, key in of for gpu in on]
-        answers = _compiled([(sets[i][key], gpu, i in reported and gpu == gpus[-1]) for i, key, gpu in jobs], seconds)
+        wanted = [(sets[i][key], gpu, i in reported and gpu == gpus[-1]) for i, key, gpu in jobs]
+        answers = _compiled(wanted, seconds, compiler)
         return [(index, key, fact) for (index, key, _), fact in zip(jobs, answers, strict=True)]
 
     largest = [{one[0]: key for key, one in sorted(chosen.items(), key=lambda each: _size(each[1]))} for chosen in sets]
@@ -652,9 +661,11 @@ def _fitting(front: Front, gpu: str) -> Compiled:
 
 # trap: only the newest GPU's code is made to the end, and asked for first; of older ones acceptance counts, which takes
 # a fifth of the time
-def _compiled(wanted: Sequence[tuple[ToCompile, str, bool]], seconds: float) -> list[Compiled]:
+def _compiled(
+    wanted: Sequence[tuple[ToCompile, str, bool]], seconds: float, compiler: Compiler = compile_all
+) -> list[Compiled]:
     """The facts of each launch on a GPU, all within `seconds`; False: only whether it is accepted."""
-    return compile_all([(one[1], (), one[2], gpu, to_the_end) for one, gpu, to_the_end in wanted], seconds)
+    return compiler([(one[1], (), one[2], gpu, to_the_end) for one, gpu, to_the_end in wanted], seconds)
 
 
 def _cases(launched: Sequence[ToCompile]) -> dict[Hashable, list[str]]:
