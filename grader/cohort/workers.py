@@ -133,8 +133,8 @@ _doors: list[socket] = []  # of the nursery where this worker's zygote comes fro
 
 
 def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
-    """Judge a job, and return (the verdicts as trees, seconds by phase). Raises judge.Postponed unless the job is patient; canary.Broken,
-    GraderFailed or another exception if the grader itself fails."""
+    """(the verdicts as trees, seconds by phase). judge.Postponed unless the job is patient; canary.Broken, GraderFailed or another
+    exception if our own machinery fails."""
     if job.version != verdicts.code_version(job.answers[0].module):
         raise OtherVersion(
             f"A worker on {os.uname().nodename} has another version of the course, of torch or of Triton than this "

@@ -16,7 +16,7 @@ Update = Callable[[State, torch.Tensor, torch.Tensor], State | None]
 
 
 def factors(m: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compute (m_new, p, alpha) for a tile of scores."""
+    """Compute the online softmax's (m_new, p, alpha) from the running maximum m (rows) and a tile of scores s (rows, keys)."""
     top = torch.maximum(m, s.amax(-1))
     base = torch.where(top == -math.inf, 0, top)
     return top, torch.exp(s - base[..., None]), torch.exp(m - base)

@@ -353,7 +353,7 @@ class Field:
         return np.where((a == UNWRITTEN) | (b == UNWRITTEN), UNWRITTEN, result)
 
     def note(self, *words: Array) -> None:
-        """Record numbers as chosen by their order."""
+        """Add numbers to `chosen`: those that are compared, or that a maximum or minimum picks."""
         if self.chosen is not None:
             self.chosen.update(*(np.unique(x).tolist() for x in words))
 

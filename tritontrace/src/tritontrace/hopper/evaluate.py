@@ -94,7 +94,7 @@ class Body(evaluate.Body):
 
     @property
     def depth(self) -> int:
-        """Return how many calls it is away from the kernel."""
+        """Return how many calls of @triton.jit functions lie between the kernel and this function."""
         return len(self.way)
 
     def cost_of(self, block: ir.Block) -> tuple[int, int]:

@@ -51,7 +51,7 @@ class Translation:
         self._count = count()
 
     def ask(self, conditions: Iterable[Condition], effort: int = EFFORT) -> tuple[bool | None, Any]:
-        """Return whether all conditions can hold, None if z3 gives up; and z3's model."""
+        """Whether all of it can hold, None if z3 gives up; and z3's model."""
         solver = z3.Solver()
         solver.set("rlimit", effort)
         definitions: dict[int, Any] = {}
