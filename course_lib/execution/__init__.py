@@ -157,7 +157,8 @@ def replay_once(parts: Sequence[dict[str, Any]]) -> None:
     """Replay one's own answers, as replay_each takes them, for what is remembered of their kernels alone: forks of this process have it.
     A kernel that crashes the compiler ends this process."""
     launched = [_replayed(**{name: value for name, value in part.items() if name != "reported"})[1] for part in parts]
-    compile_every(launched, GPUS, math.inf, compiler=compiled.compile_here)
+    reported = [i for i, part in enumerate(parts) if part.get("reported")]
+    compile_every(launched, GPUS, math.inf, reported, compiled.compile_here)
     SPENT.clear()
 
 
