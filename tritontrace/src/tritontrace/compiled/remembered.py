@@ -1,4 +1,4 @@
-"""What the compiler said of evaluated kernels that this process, or one that it was forked from, let it compile.
+"""The compiler's answers about evaluated kernels that were compiled in this process, or in one that it was forked from.
 
 Of an accepted kernel shared memory depends on the text alone, wherever its lines stand. A whole report names lines: it is remembered for
 the very same text of the very same sources. No refusal is remembered.
@@ -37,7 +37,7 @@ def remember(fact: Compiled, front: Front, arguments: dict[str, Any], target: GP
 
 
 def known(front: Front, arguments: dict[str, Any], target: GPUTarget, *, to_the_end: bool) -> Compiled | None:
-    """What it would say of this kernel; None if that is not known."""
+    """The compiler's answer about this kernel; None if it is not known."""
     if not _accepted:
         return None
     alike, same = _keys(front, arguments, target)
