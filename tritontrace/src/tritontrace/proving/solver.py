@@ -42,7 +42,7 @@ class Translation:
         self._atoms: dict[Atom, Any] = {}
         self._products: dict[Monomial, Any] = {}
         self._quotients: dict[tuple[SizeFormula, SizeFormula], tuple[Any, Any]] = {}
-        self._conditions: dict[Condition, tuple[Any, dict[int, Any]]] = {}
+        self._conditions: dict[Condition, Any] = {}
         self._definitions: list[Any] = []
         self._needed: dict[
             Any, dict[int, Any]
@@ -87,13 +87,13 @@ class Translation:
         return not z3.is_false(model.eval(self._whole(condition)[0], model_completion=True))
 
     def _whole(self, condition: Condition) -> tuple[Any, dict[int, Any]]:
-        if condition not in self._conditions:
-            self._used.append({})
-            term = self._condition(condition)
-            self._conditions[condition] = term, self._used.pop()
-        return self._conditions[condition]
+        self._used.append({})
+        return self._condition(condition), self._used.pop()
 
     def _condition(self, condition: Condition) -> Any:
+        return self._once(self._conditions, condition, self._truth)
+
+    def _truth(self, condition: Condition) -> Any:
         match condition.kind:
             case "and":
                 return z3.And([self._condition(part) for part in condition.parts])
