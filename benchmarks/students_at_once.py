@@ -120,7 +120,7 @@ def running(folder: Path) -> Iterator[Hub]:
         yield Hub(f"http://127.0.0.1:{port}", token, process.pid)
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(PATIENCE)  # it stops the servers first
 
 
 class Kernel:
@@ -267,16 +267,14 @@ def main() -> None:
         over.set()
         watcher.join()
         submitted = len([*(folder / "hub" / "exchange" / COURSE / "inbound").iterdir()])
-    rows = table(works, seconds, max(memory) / 1024, submitted)
-    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
-    head = f"{date.today().isoformat()}, {options.students} students on one hub, {cores} cores, load {load:.1f} at the end; they come "
-    head += (
-        f"within {options.arrive:g} s, do {CHECKS} checks each of {UNIT}, and think {options.pause:g} s before each."
-    )
-    lines = "\n".join(f"| {what} | {value} |" for what, value in rows.items())
-    text = f"# Students at once\n\n{head}\n\n| | |\n| --- | --- |\n{lines}\n"
-    print(text)
-    RESULT.write_text(text)
+        rows = table(works, seconds, max(memory) / 1024, submitted)
+        cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+        head = f"{date.today().isoformat()}, {options.students} students on one hub, {cores} cores, load {load:.1f} at the end; they come "
+        head += f"within {options.arrive:g} s, do {CHECKS} checks each of {UNIT}, and think {options.pause:g} s before each."
+        lines = "\n".join(f"| {what} | {value} |" for what, value in rows.items())
+        text = f"# Students at once\n\n{head}\n\n| | |\n| --- | --- |\n{lines}\n"
+        print(text)
+        RESULT.write_text(text)
     shutil.rmtree(folder, ignore_errors=True)
 
 
