@@ -96,7 +96,7 @@ class Hit:
         return self._items(self.shape.items[:: self.shape.run])
 
     def _items(self, items: np.ndarray) -> np.ndarray:
-        """(rows, items): those so many items from each row's lowest lane. An item begins there, or _look has refused it."""
+        """Return (rows, items): those so many items from each row's lowest lane. An item begins there, or _look has refused it."""
         return (self.lowest // self.itemsize)[:, None] + items
 
     def load_to(self, bits: np.ndarray) -> None:

@@ -77,7 +77,7 @@ class Code:
         return Body(self, function, way)
 
     def flow(self, function: ir.Function) -> Dataflow:
-        """The ways that values of a function of the module go, found once."""
+        """Return the ways that values of a function of the module go, found once."""
         if function.name not in self._flows:
             self._flows[function.name] = dataflow(function, self.module, self.flow)
         return self._flows[function.name]

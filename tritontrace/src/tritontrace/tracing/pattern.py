@@ -105,7 +105,7 @@ class Shape:
 
     @cached_property
     def items(self) -> np.ndarray:
-        """(lanes,) how many items each lane lies from the lowest active one."""
+        """(lanes,) the items from the lowest active lane to each one."""
         return self.relative // self.itemsize
 
     @cached_property
@@ -151,7 +151,7 @@ class Shapes:
     def of(
         self, place: object, addresses: np.ndarray | Sum, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
     ) -> Shape | None:
-        """The shape of an access of several programs; None where their lanes do not lie alike.
+        """Return the shape of an access of several programs; None where their lanes do not lie alike.
 
         addresses: (programs, lanes). mask: (lanes,) the active ones of each program, at least one; None for all.
         """
