@@ -154,7 +154,7 @@ class Hit:
         return (int(row[0]), int(addresses[row[0], lane[0]])) if row.size else None
 
 
-class Counts(NamedTuple):
+class CountedAlike(NamedTuple):
     """Accesses that are counted alike, wherever they begin. times: programs of each row."""
 
     at: Instruction
@@ -183,7 +183,7 @@ class Accesses:
         self.poisoned: set[tuple[str, int]] = set()
         self.passed = np.zeros(0, np.int32)
         self.wrapped: dict[Site, int] = {}  # products of int32 that wrapped on the way to an address: the first program
-        self._uncounted: dict[Counts, list[np.ndarray]] = {}  # the lowest addresses of accesses, each a row
+        self._uncounted: dict[CountedAlike, list[np.ndarray]] = {}  # the lowest addresses of accesses, each a row
         self._kept = 0  # bytes of values that were stored
         self._met = np.zeros(0, np.int64)  # of each program, the turn after which its threads last met
         self._read = np.zeros(0, bool)  # whether its threads have read shared memory since
@@ -439,7 +439,7 @@ class Accesses:
         region.refine(at.itemsize)
         if hit.shape is not None:
             duplicates = hit.shape.at(int(hit.lowest[0])).duplicates
-            self._add_later(Counts(at, tensor, region, hit.shape, times), hit.lowest)
+            self._add_later(CountedAlike(at, tensor, region, hit.shape, times), hit.lowest)
         else:
             assert hit.addresses is not None
             counted, duplicates = count_each(hit.addresses, hit.mask, at.itemsize, at.axes)
@@ -474,7 +474,7 @@ class Accesses:
             at.unread,
         )
 
-    def _add_later(self, what: Counts, lowest: np.ndarray) -> None:
+    def _add_later(self, what: CountedAlike, lowest: np.ndarray) -> None:
         """Keep where an access begins in each row, until there are many to be counted together."""
         rows = self._uncounted.setdefault(what, [])
         rows.append(lowest)
@@ -487,7 +487,7 @@ class Accesses:
             self._add_up(what, rows)
         self._uncounted.clear()
 
-    def _add_up(self, what: Counts, rows: list[np.ndarray]) -> None:
+    def _add_up(self, what: CountedAlike, rows: list[np.ndarray]) -> None:
         at, tensor, region, shape, times = what
         lowest = np.concatenate(rows) if len(rows) > 1 else rows[0]
         access, phases = self._access(tensor, at), np.bincount(lowest % SECTOR)
