@@ -21,7 +21,7 @@ from course_lib.mistakes import on_exception, on_fault
 
 @dataclass
 class ByDescriptors(CostCriterion):
-    """Kernels move everything as tiles of tensor descriptors: on Hopper TMA does it, and no thread computes an address."""
+    """Criterion: kernels move everything as tiles of tensor descriptors: on Hopper TMA does it, and no thread computes an address."""
 
     missed = say("sm.by_descriptors.missed")
     points: float
@@ -118,7 +118,7 @@ def layer(
 
 
 def silu(y: torch.Tensor) -> torch.Tensor:
-    """y * sigmoid(y)."""
+    """Compute y * sigmoid(y)."""
     return y * torch.sigmoid(y)
 
 
@@ -130,7 +130,7 @@ def steepness(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Ten
 
 
 def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """silu(x @ w + bias) in float64."""
+    """Compute silu(x @ w + bias) in float64."""
     return silu(x.double() @ w.double() + bias.double())
 
 
@@ -140,7 +140,7 @@ def _another(made: Callable[..., torch.Tensor | None]) -> Callable[..., torch.Te
 
 
 def layer_traffic(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> int:
-    """Bytes of the product in tiles of 64 x 64, of the result once, and of the bias once for each row of tiles."""
+    """Count the bytes of the product in tiles of 64 x 64, of the result once, and of the bias once for each row of tiles."""
     (M, K), N = x.shape, w.shape[1]
     return x.element_size() * (M * N + moved(M, N, K, TILE, TILE) + math.ceil(M / TILE) * N)
 

@@ -24,7 +24,9 @@ ADDED = """    tl.atomic_add(dk_at, (dk * scale).to(dk_ptr.dtype.element_ty), ma
 STORED = """    tl.store(dk_at, (dk * scale).to(dk_ptr.dtype.element_ty), mask=there)
     tl.store(dv_at, dv.to(dv_ptr.dtype.element_ty), mask=there)
 """
-RELOADED = "        k = tl.load(k_at + keys[:, None] * k_strides[2] + dims[None, :] * k_strides[3], mask=there, other=0)\n"
+RELOADED = (
+    "        k = tl.load(k_at + keys[:, None] * k_strides[2] + dims[None, :] * k_strides[3], mask=there, other=0)\n"
+)
 OWN_HEADS = [
     (Q_LOOP, "    for g in range(1):\n"),
     ("        h = head * GROUP + g\n", "        h = head\n"),
