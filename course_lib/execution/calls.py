@@ -248,8 +248,10 @@ def as_a_layer_does(function: Callable, arguments: dict[str, Any], mark: Mark) -
     found = function(
         module, q, k, v, arguments["mask"], scaling=arguments["scaling"], dropout=0.0, use_cache=True, **more
     )
-    if isinstance(found, torch.Tensor):  # a layer would unpack it, text by text
-        return {"alone": "o"}
+    if isinstance(
+        found, torch.Tensor
+    ):  # a layer unpacks two values: here two texts, the first of which it takes for the result
+        return found[0]
     return found[0] if isinstance(found, tuple) and len(found) == 2 and found[1] is None else found
 
 
