@@ -38,11 +38,11 @@ class Type:
         >>> Type("f32", (64, 64), layout="#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [32, 1], order = [1, 0]}>").along
         0
         """
-        if found := BLOCKED.match(self.layout):
-            lanes, order = ([int(n) for n in part.split(",")] for part in found.groups())
+        if blocked := BLOCKED.match(self.layout):
+            lanes, order = ([int(n) for n in part.split(",")] for part in blocked.groups())
             return next((axis for axis in order if lanes[axis] > 1), None)
-        if found := LINEAR.match(self.layout):
-            return next((axis for axis, step in enumerate(found[1].split(",")) if int(step)), None)
+        if linear := LINEAR.match(self.layout):
+            return next((axis for axis, step in enumerate(linear[1].split(",")) if int(step)), None)
         return None
 
 
