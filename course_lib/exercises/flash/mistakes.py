@@ -15,6 +15,9 @@ from course_lib.criteria import GradedTrial
 from course_lib.evidence import Evidence
 from course_lib.exercises.attention.mistakes import (
     AT_THE_TOP_LEFT,
+    LSE_IN_BASE_2,
+    SCALE_OF_1_BY_D,
+    THE_MAXIMUM_FOR_LSE,
     THE_OTHER_WAY,
     WITHOUT_MASK,
     WITHOUT_SCALE,
@@ -228,8 +231,8 @@ SAME_KEYS = [
     slip(mild(the_same_keys(tile)), say("flash.one_head.the_same_keys_again"), place=1, each=True, times=100)
     for tile in TILES
 ]
-INVERSE_D = slip(mild(of_an_inverse_d), say("flash.one_head.a_scale_of_1_by_d"))
-ONLY_THE_MAXIMUM = slip(lse_by(lambda m, l: m), say("flash.one_head.lse_is_the_maximum"), place=1, each=True)
+INVERSE_D = slip(mild(of_an_inverse_d), SCALE_OF_1_BY_D)
+ONLY_THE_MAXIMUM = slip(lse_by(lambda m, l: m), THE_MAXIMUM_FOR_LSE, place=1, each=True)
 OTHER_STRIDES = [
     slip(
         mild(by_strides_of(name, other)),
@@ -263,7 +266,7 @@ POWERS_OF_2 = slip(
 BASES = [
     slip(
         lse_by(lambda m, l: (m + l.log()) / math.log(2)),
-        say("flash.causal_one_head.lse_in_base_2"),
+        LSE_IN_BASE_2,
         place=1,
         each=True,
     ),
