@@ -68,8 +68,10 @@ def slipped(change: Change, causal: bool | None = None) -> Callable[..., Any]:
         if bool((parts.s.abs() > 80).any()):
             return None
         changed = change(parts)
-        p, ds = changed if isinstance(changed, tuple) else (parts.p, changed)
-        return parts.scale * ds @ parts.k, parts.scale * ds.mT @ parts.q, p.mT @ parts.do
+        # trap: what is too large for half precision is infinite in a product, and in what comes of it
+        p, ds = (x.to(q.dtype).double() for x in (changed if isinstance(changed, tuple) else (parts.p, changed)))
+        found = parts.scale * (ds @ parts.k), parts.scale * (ds.mT @ parts.q), p.mT @ parts.do
+        return tuple(x.to(q.dtype).double() for x in found)
 
     return wrong
 
@@ -136,21 +138,40 @@ def with_the_edge(bm: int, bn: int, edge: Callable[[int, int], int]) -> Change:
 
 def ends_with_the_first_row(bm: int, bn: int) -> Change:
     """p and ds, if the walk of a tile of queries ends with the last tile of keys that its first query sees."""
-    return without(bm, bn, lambda rows, first, _: not bool(rows[0, first:].any()))
+    return without(bm, bn, lambda rows, first: not bool(rows[0, first:].any()))
+
+
+def ends_before_the_first_row(bm: int, bn: int) -> Change:
+    """p and ds, if the walk of a tile of queries has no tile that begins with the last key of its first query, or later."""
+    return without(bm, bn, lambda rows, first: not bool(rows[0, first + 1 :].any()))
 
 
 def without_the_last_tile(bm: int, bn: int) -> Change:
     """p and ds, if the walk of a tile of queries ends one tile of keys early."""
-    return without(bm, bn, lambda rows, first, side: not bool(rows[:, first + side :].any()))
+    return without(bm, bn, lambda rows, first: not bool(rows[:, first + bn :].any()))
 
 
-def without(bm: int, bn: int, lost: Callable[[torch.Tensor, int, int], bool]) -> Change:
-    """p and ds without tiles. lost(what a tile of queries sees, the first key of a tile, bn) tells of each."""
+def begins_a_tile_late(bm: int, bn: int) -> Change:
+    """p and ds, if the walk of a tile of keys leaves out the first tile of queries that sees one of them."""
+
+    def change(x: Parts) -> tuple[torch.Tensor, torch.Tensor]:
+        here = torch.ones_like(x.sees)
+        for keys in (slice(j, j + bn) for j in range(0, x.sees.shape[1], bn)):
+            first = next((i for i in range(0, x.sees.shape[0], bm) if bool(x.sees[i : i + bm, keys].any())), 0)
+            here[first : first + bm, keys] = False
+        p = x.p * here
+        return p, x.ds(p=p)
+
+    return change
+
+
+def without(bm: int, bn: int, lost: Callable[[torch.Tensor, int], bool]) -> Change:
+    """p and ds without tiles. lost(what a tile of queries sees, the first key of a tile) tells of each."""
 
     def change(x: Parts) -> tuple[torch.Tensor, torch.Tensor]:
         here = torch.ones_like(x.sees)
         for (rows, keys), _ in of_tiles(x.sees, bm, bn):
-            here[rows, keys] = not lost(x.sees[rows], keys.start, bn)
+            here[rows, keys] = not lost(x.sees[rows], keys.start)
         p = x.p * here
         return p, x.ds(p=p)
 

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from course_lib.catalogue import say
 from course_lib.exercises.attention.backward_slips import (
     SIZES,
+    begins_a_tile_late,
     delta_of_each_tile,
+    ends_before_the_first_row,
     ends_with_the_first_row,
     in_walked_tiles,
     lse_of_the_first_tile,
@@ -38,8 +40,7 @@ DP_OF_K = say("attention.attention_backward.dp_of_k")
 DP_OF_Q = say("attention.attention_backward.dp_of_q")
 DELTA_OF_DO = say("attention.attention_backward.delta_of_do_alone")
 DELTA_OF_A_TILE = say("attention.attention_backward.delta_of_each_tile")
-ENDS_WITH_THE_FIRST_ROW = say("attention.attention_backward.ends_with_the_first_row")
-LAST_TILE_LOST = say("attention.tiled_attention.the_last_tile_is_left_out")
+ENDS_EARLY = say("attention.attention_backward.the_walk_ends_early")
 
 OF_DS: list[tuple[Wrong, str]] = [
     (slipped(unscaled_p), UNSCALED_P),
@@ -60,9 +61,15 @@ OF_DS: list[tuple[Wrong, str]] = [
 """(what a wrong ds makes of a call, the sentence), for dq and for dk."""
 LSE_OF_OTHERS = several(lse_of_the_first_tile, SIDES)
 EARLY = [
-    (several(ends_with_the_first_row, SIZES, causal=True), ENDS_WITH_THE_FIRST_ROW),
-    (several(without_the_last_tile, SIZES), LAST_TILE_LOST),
+    several(make, SIZES, causal)
+    for make, causal in (
+        (ends_with_the_first_row, True),
+        (ends_before_the_first_row, True),
+        (without_the_last_tile, None),
+    )
 ]
+LATE = several(begins_a_tile_late, SIZES, causal=True)
+UNMASKED = several(in_walked_tiles, SIZES, causal=True, ds_is_masked=False)
 
 
 def edged(edge: Callable[[int, int], int]) -> list[Callable]:
@@ -91,10 +98,7 @@ CHAIN_RULE = [
         say("attention.attention_backward.no_mask_and_all_tiles"),
         each=True,
     ),
-    *(
-        of_dq(slip, NO_MASK_IN_A_TILE, each=True)
-        for slip in several(in_walked_tiles, SIZES, causal=True, ds_is_masked=False)
-    ),
+    of_dq(UNMASKED, NO_MASK_IN_A_TILE, each=True, strict=True),
     *(
         Misconception(slip, say("attention.attention_backward.dv_is_not_masked"), gradients, 2, each=True)
         for slip in several(in_walked_tiles, SIZES, causal=True, ds_is_masked=True)
@@ -110,5 +114,5 @@ CHAIN_RULE = [
         1,
         each=True,
     ),
-    *(of_dq(slip, says, each=True) for slips, says in EARLY for slip in slips),
+    *(of_dq(slips, ENDS_EARLY, each=True, strict=True) for slips in EARLY),
 ]

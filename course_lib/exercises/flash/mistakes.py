@@ -75,6 +75,7 @@ from course_lib.exercises.flash.walks import (
     uncut,
     unseen_score_0,
     whole_by_the_last_row,
+    whole_rounded_up,
 )
 from course_lib.exercises.misconceptions import Misconception, Wrong, failing, multiplied_in_tf32, nth, results, several
 from course_lib.mistakes import MistakeMatcher, on_exception, on_race, torch_did
@@ -219,6 +220,7 @@ CUT = [
         ("the_comparison_turned_round", turned_round(True), (math.nan, 0.0)),
         ("tiles_without_a_mask", uncut, (0.0,)),
         ("tiles_without_a_mask", whole_by_the_last_row, (0.0,)),
+        ("tiles_without_a_mask", whole_rounded_up, (0.0,)),
         ("keys_counted_twice", not_rounded_down, (0.0,)),
         ("keys_counted_twice", begun_anew, (0.0,)),
         ("ends_with_the_first_row", ends_with_the_first_row, (0.0,)),
@@ -380,3 +382,4 @@ VIEWS = [
     copied,
 ]
 RACE = on_race(say("flash.flash_attention_forward.one_batch_alone"))
+RACE_IN_ONE_HEAD = on_race(say("flash.one_head.a_tile_for_each_program"))

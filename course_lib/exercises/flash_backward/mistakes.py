@@ -15,7 +15,15 @@ from course_lib.criteria import GradedTrial
 from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
 from course_lib.exercises.attention import mistakes as of_attention
-from course_lib.exercises.attention.gradient_mistakes import DELTA_ADDED, IN_CUT_TILES, OF_DS
+from course_lib.exercises.attention.gradient_mistakes import (
+    DELTA_ADDED,
+    EARLY,
+    ENDS_EARLY,
+    IN_CUT_TILES,
+    LATE,
+    OF_DS,
+    UNMASKED,
+)
 from course_lib.exercises.attention.mistakes import has_nan
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.mistakes import in_bounds
@@ -337,7 +345,15 @@ def masks_of(name: str) -> list[MistakeMatcher]:
         slip(name, 0, by_the_formula(lambda nq, nk: nk), say("flash_backward.sums.no_mask"), each=True),
         slip(name, 0, by_the_formula(lambda nq, nk: nk - nq - 1), say("flash_backward.dkdv.off_by_one")),
         slip(name, 0, by_the_formula(lambda nq, nk: nk - nq + 1), say("flash_backward.sums.one_key_more")),
+        slip(name, 0, UNMASKED, of_attention.NO_MASK_IN_A_TILE, each=True, strict=True),
+        *(slip(name, 0, slips, says, each=True, strict=True) for slips, says in WALKS[name]),
     ]
+
+
+WALKS = {  # of one program
+    "dq": [(slips, ENDS_EARLY) for slips in EARLY],
+    "dk": [(LATE, say("attention.attention_backward.the_walk_begins_late"))],
+}
 
 
 def swapped(place: int) -> MistakeMatcher:
