@@ -380,7 +380,7 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         (
             "attention_backward",
             ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"),
-            "attention.tiled_attention.not_at_the_bottom_right",
+            "attention.attention.aligned_at_the_top_left",
         ),
         (
             "attention_backward",

@@ -419,8 +419,8 @@ ONE_TOO_FEW = say("attention.tiled_attention.off_by_one")
 ONE_TOO_MANY = say("attention.tiled_attention.sees_one_key_more")
 NOT_AT_THE_BOTTOM_RIGHT = say("attention.tiled_attention.not_at_the_bottom_right")
 SCALE_OF_1_BY_D = say("attention.attention.a_scale_of_1_by_d")
-INVERSE_D = Misconception(of_a_power_of_d(-1), SCALE_OF_1_BY_D)
-ROOT_D = Misconception(of_a_power_of_d(0.5), say("attention.attention.a_scale_of_root_d"))
+INVERSE_D = Misconception(of_a_power_of_d(-1), SCALE_OF_1_BY_D, each=True)  # in one case it may be one of tiles
+ROOT_D = Misconception(of_a_power_of_d(0.5), say("attention.attention.a_scale_of_root_d"), each=True)
 THE_MAXIMUM_FOR_LSE = say("attention.attention.lse_is_the_maximum")
 LSE_IN_BASE_2 = say("attention.attention.lse_in_base_2")
 OF_LSE = [
