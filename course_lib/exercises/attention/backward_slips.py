@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from course_lib.exercises.attention.mistakes import each_sees_a_key, of_tiles
+from course_lib.exercises.attention.mistakes import each_sees_a_key, is_whole, of_tiles
 from course_lib.exercises.attention.oracles import seen
 
 SIZES = [(16, 16), (32, 32), (64, 64), (128, 128), (64, 32), (128, 64)]
@@ -129,7 +129,7 @@ def with_the_edge(bm: int, bn: int, edge: Callable[[int, int], int]) -> Change:
     def change(x: Parts) -> tuple[torch.Tensor, torch.Tensor]:
         mask = torch.ones_like(x.sees).tril(edge(*x.sees.shape))
         for tile, keys in of_tiles(x.sees, bm, bn):
-            mask[tile] = mask[tile] & keys.any() | keys.all()
+            mask[tile] = mask[tile] & keys.any() | is_whole(keys, bn)
         p = torch.exp(x.s - x.lse) * mask
         return p, x.ds(p=p)
 

@@ -139,10 +139,15 @@ def masked_by(sees: Callable[..., torch.Tensor], where: Where) -> Callable[..., 
         right, places = seen(nq, nk), torch.arange(max(nq, nk))
         mask = sees(places[:nq, None], places[:nk], nk - nq, bm, bn).expand(nq, nk).clone()
         for tile, keys in of_tiles(right, bm, bn) if where != "everywhere" else ():
-            mask[tile] = mask[tile] & keys.any() | (keys.all() if where == "where it cuts" else False)
+            mask[tile] = mask[tile] & keys.any() | (where == "where it cuts" and is_whole(keys, bn))
         return attended(q, k, v, mask.to(q.device), scale)
 
     return wrong
+
+
+def is_whole(keys: torch.Tensor, bn: int) -> bool:
+    """Whether a tile of a mask is one that needs none: it has bn keys, and all are seen."""
+    return keys.shape[1] == bn and bool(keys.all())
 
 
 def of_tiles(right: torch.Tensor, bm: int, bn: int) -> Iterator[tuple[tuple[slice, slice], torch.Tensor]]:
