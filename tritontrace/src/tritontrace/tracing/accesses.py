@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,12 +28,14 @@ from tritontrace.ttir.launching import KernelFault, Op, Site
 
 REPLACING = ("exch", "cas")  # kinds of atomics: the others may come in any order
 KEPT_BYTES = 1 << 28  # of values that a launch stores: what is more is not compared
+EVERYONE = slice(None)  # all rows of an access
+TOGETHER = 1 << 16  # lanes that are counted together
 MANY = 256  # values for one address in one operation: more are added at once, in the order of lanes, if nobody asks for each
 
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """A load, store or atomic as it stands in a kernel.
+    """A load, store or atomic of a kernel, as an instruction.
 
     element   the type of its elements;  axes  the shape of its block, () for a scalar;  volatile  of a load that
               looks at what others do meanwhile, as the kernel says, or since it only guesses
@@ -91,20 +93,19 @@ class Hit:
     def _runs(self) -> np.ndarray:
         """(rows, runs): the item at which each run begins."""
         assert self.shape is not None
-        return self._items(self.shape.relative[:: self.shape.run])
+        return self._items(self.shape.items[:: self.shape.run])
 
-    def _items(self, offsets: np.ndarray) -> np.ndarray:
-        """The items (rows, offsets) that begin this many bytes from each row's lowest lane. An item begins there, or
-        _look has refused it."""
-        return (self.lowest // self.itemsize)[:, None] + offsets // self.itemsize
+    def _items(self, items: np.ndarray) -> np.ndarray:
+        """Return (rows, items): those so many items from each row's lowest lane. An item begins there, or _look has refused it."""
+        return (self.lowest // self.itemsize)[:, None] + items
 
     def load_to(self, bits: np.ndarray) -> None:
-        """bits: (rows of the access, lanes)."""
+        """Load the lanes that hit this region into `bits` (rows of the access, lanes)."""
         shape = self.shape
         if shape is not None and shape.run > 1:
             bits[self.rows] = self.region.items(self.itemsize, shape.run)[self._runs()].reshape(len(self.lowest), -1)
         elif shape is not None and shape.mask is None:
-            bits[self.rows] = self.region.items(self.itemsize).take(self._items(shape.relative))
+            bits[self.rows] = self.region.items(self.itemsize).take(self._items(shape.items))
         else:
             lanes, places = self.lanes(bits.shape)
             bits[lanes] = self.region.items(self.itemsize).take(places)
@@ -116,17 +117,19 @@ class Hit:
             runs = self._runs()
             self.region.items(self.itemsize, shape.run)[runs] = bits[self.rows].reshape(*runs.shape, shape.run)
         elif shape is not None and shape.mask is None:
-            self.region.items(self.itemsize)[self._items(shape.relative)] = bits[self.rows]
+            self.region.items(self.itemsize)[self._items(shape.items)] = bits[self.rows]
         else:
             lanes, places = self.lanes(bits.shape)
             self.region.items(self.itemsize)[places] = bits[lanes]
 
     def lanes(self, access: tuple[int, ...]) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-        """The active lanes, by row of the access and lane, and the item of each. access: how many rows and lanes it has."""
+        """Return the active lanes, by row of the access and lane, and the item of each. access: how many rows and lanes it has."""
         rows = np.arange(access[0])[self.rows]
         if self.shape is not None:
             lane = np.arange(access[1]) if self.shape.mask is None else np.flatnonzero(self.shape.mask)
-            return (np.repeat(rows, lane.size), np.tile(lane, len(rows))), self._items(self.shape.active).reshape(-1)
+            return (np.repeat(rows, lane.size), np.tile(lane, len(rows))), self._items(self.shape.items[lane]).reshape(
+                -1
+            )
         assert self.addresses is not None
         if self.mask is None:
             row, lane = np.divmod(np.arange(self.addresses.size), access[1])
@@ -135,13 +138,13 @@ class Hit:
         return (rows[row], lane), self.addresses[self.mask] // self.itemsize
 
     def askew(self) -> bool:
-        """Whether an active lane lies where no item begins."""
+        """Whether an active lane is misaligned: no item begins there."""
         if self.shape is not None:
             return not self.shape.aligned or bool((self.lowest % self.itemsize).any())
         return self.first_askew() is not None
 
     def first_askew(self) -> tuple[int, int] | None:
-        """(row, offset in bytes) of the first lane that lies where no item begins."""
+        """Return (row, offset in bytes) of the first misaligned lane, or None."""
         if self.shape is not None:
             addresses = self.lowest[:, None] + self.shape.active
         else:
@@ -151,8 +154,18 @@ class Hit:
         return (int(row[0]), int(addresses[row[0], lane[0]])) if row.size else None
 
 
+class CountedAlike(NamedTuple):
+    """Accesses that are counted alike, wherever they begin. times: programs of each row."""
+
+    at: Instruction
+    tensor: str
+    region: Region
+    shape: Shape
+    times: int
+
+
 class Accesses:
-    """The memory of one launch. Addresses are offsets in its arena.
+    """Performs and counts the memory accesses of one launch. Addresses are offsets in its arena.
 
     counted   an Access for each tensor, operation and line;  batches  what was done, in order;  syncs  what orders programs
     weak      the atomics that would order more without an option of theirs
@@ -170,6 +183,7 @@ class Accesses:
         self.poisoned: set[tuple[str, int]] = set()
         self.passed = np.zeros(0, np.int32)
         self.wrapped: dict[Site, int] = {}  # products of int32 that wrapped on the way to an address: the first program
+        self._uncounted: dict[CountedAlike, list[np.ndarray]] = {}  # the lowest addresses of accesses, each a row
         self._kept = 0  # bytes of values that were stored
         self._met = np.zeros(0, np.int64)  # of each program, the turn after which its threads last met
         self._read = np.zeros(0, bool)  # whether its threads have read shared memory since
@@ -278,7 +292,7 @@ class Accesses:
         return before.reshape(len(programs), *at.axes)
 
     def barrier(self, programs: np.ndarray) -> None:
-        """Note that all threads of each program wait for one another."""
+        """Record that all threads of each program wait for one another."""
         if (last := int(programs.max())) >= self.passed.size:
             more = (0, 2 * last + 1 - self.passed.size)
             self.passed = np.pad(self.passed, more)
@@ -289,8 +303,8 @@ class Accesses:
         self._read[programs] = False
 
     def meet(self, programs: np.ndarray) -> None:
-        """Note that values go from thread to thread: all write to shared memory, wait for one another, and read. What writes
-        there next waits until all have read."""
+        """Record an exchange through shared memory: all threads write, wait for one another, and read. What writes there next waits until
+        all have read."""
         self.barrier(programs)
         self._read[programs] = True
 
@@ -333,11 +347,8 @@ class Accesses:
         for rows, mine, lanes in _alike(addresses, mask, one_by_one=at.op == "atomic"):
             shape = None
             if lanes is None or lanes.ndim == 1:
-                first = mine.of_program(0) if isinstance(mine, Sum) else mine[0]
-                shape = self._shapes.of(at, first, lanes, at.itemsize, at.axes)
-                if not shape.same_lanes(mine):
-                    shape = None
-            numbers = programs[rows]
+                shape = self._shapes.of(at, mine, lanes, at.itemsize, at.axes)
+            numbers = programs if rows is EVERYONE else programs[rows]
             if shape is not None:
                 low = mine.of_lane(shape.lane) if isinstance(mine, Sum) else mine[:, shape.lane]
                 high = low + shape.extent
@@ -347,7 +358,8 @@ class Accesses:
                 low, high = _ends(mine, lanes)
                 high += at.itemsize
             for region, chosen, on in self._regions(at, numbers, mine, lanes, low, high):
-                whose = numbers if len(mine) < len(numbers) else numbers[chosen]  # one row for all programs
+                one_for_all = len(mine) < len(numbers)
+                whose = numbers if one_for_all or chosen is EVERYONE else numbers[chosen]
                 if shape is not None and on is lanes:
                     hit = Hit(region, at.itemsize, _these(rows, chosen), shape, lowest=low[chosen] - region.start)
                 else:
@@ -380,11 +392,12 @@ class Accesses:
     def _regions(self, at, numbers, addresses, lanes, low, high) -> Iterator[tuple[Region, Any, np.ndarray | None]]:
         """Each region with the rows that touch it, and their lanes that do: `lanes` as they are, where a row lies in one region.
         Raises KernelFault if a lane lies in none."""
+        region = self.arena.find(int(low.min()), int(high.max()))
+        if region is not None:
+            yield region, EVERYONE, lanes
+            return
         which = self.arena.which(low)
         if self._in_one(which, high).all():
-            if (which == which[0]).all():
-                yield self.arena.regions[int(which[0])], slice(None), lanes
-                return
             for number in np.unique(which):
                 yield self.arena.regions[int(number)], np.flatnonzero(which == number), lanes
             return
@@ -418,7 +431,7 @@ class Accesses:
 
     def _count(self, at: Instruction, hit: Hit, numbers: np.ndarray) -> None:
         """numbers: of the programs whose access this is; they may be more than its rows, if one row is all of theirs."""
-        region, load = hit.region, at.op == "load"
+        region = hit.region
         times = len(numbers) // len(hit.lowest)
         tensor = region.parameters.at(int(hit.lowest[0])).name
         access = self._access(tensor, at)
@@ -426,23 +439,14 @@ class Accesses:
             access.request = _widest(hit, at)
         region.refine(at.itemsize)
         if hit.shape is not None:
-            phases = np.bincount(hit.lowest % SECTOR)
-            for phase in np.flatnonzero(phases).tolist():
-                p = hit.shape.at(phase)
-                counted = p.elements, p.requests, p.sectors, p.distinct_sectors, p.useful_bytes
-                _add(access, at, int(phases[phase]) * times, *counted)
-            duplicates = p.duplicates
-            begins, ends = hit.shape.ranges
-            if 2 * begins.size <= hit.shape.active.size:
-                region.count(load, hit.lowest, begins, ends, times)
-            else:
-                region.count_each(load, hit.lowest[:, None], hit.shape.active, at.itemsize, times)
+            duplicates = hit.shape.at(int(hit.lowest[0])).duplicates
+            self._add_later(CountedAlike(at, tensor, region, hit.shape, times), hit.lowest)
         else:
             assert hit.addresses is not None
             counted, duplicates = count_each(hit.addresses, hit.mask, at.itemsize, at.axes)
             _add(access, at, times, *[int(counter.sum()) for counter in counted], instructions=len(hit.lowest))
             offsets = hit.addresses if hit.mask is None else hit.addresses[hit.mask]
-            region.count_each(load, offsets, 0, at.itemsize, times)
+            region.count_each(at.op == "load", offsets, 0, at.itemsize, times)
 
         def of_all(values: np.ndarray) -> np.ndarray:
             return values if times == 1 else np.broadcast_to(values, (len(numbers), *values.shape[1:]))
@@ -454,7 +458,7 @@ class Accesses:
                 at.site,
                 region,
                 numbers,
-                np.full(len(numbers), self.turn),
+                self.turn,
                 of_all(hit.lowest),
                 hit.shape,
                 addresses,
@@ -471,6 +475,33 @@ class Accesses:
             ),
             at.unread,
         )
+
+    def _add_later(self, what: CountedAlike, lowest: np.ndarray) -> None:
+        """Keep where an access begins in each row, until there are many to be counted together."""
+        rows = self._uncounted.setdefault(what, [])
+        rows.append(lowest)
+        if len(rows) * lowest.size * what.shape.active.size > TOGETHER:
+            self._add_up(what, self._uncounted.pop(what))
+
+    def settle(self) -> None:
+        """Bring `counted`, and the counts of regions, up to date."""
+        for what, rows in self._uncounted.items():
+            self._add_up(what, rows)
+        self._uncounted.clear()
+
+    def _add_up(self, what: CountedAlike, rows: list[np.ndarray]) -> None:
+        at, tensor, region, shape, times = what
+        lowest = np.concatenate(rows) if len(rows) > 1 else rows[0]
+        access, phases = self._access(tensor, at), np.bincount(lowest % SECTOR)
+        for phase in np.flatnonzero(phases).tolist():
+            p = shape.at(phase)
+            counted = p.elements, p.requests, p.sectors, p.distinct_sectors, p.useful_bytes
+            _add(access, at, int(phases[phase]) * times, *counted)
+        begins, ends = shape.ranges
+        if 2 * begins.size <= shape.active.size:
+            region.count(at.op == "load", lowest, begins, ends, times)
+        else:
+            region.count_each(at.op == "load", lowest[:, None], shape.active, at.itemsize, times)
 
     def _access(self, tensor: str, at: Instruction) -> Access:
         key = (tensor, at.op, at.site.kernel, at.site.line)
@@ -526,8 +557,7 @@ class Accesses:
 
 
 class Asked:
-    """A memory of what each waiting program has seen since it was last asked. While that stays the same, there is no use
-    in looking again."""
+    """The memory that each waiting program has read since it last polled. While that stays the same, polling again is useless."""
 
     def __init__(self) -> None:
         self._seen: dict[
@@ -545,7 +575,7 @@ class Asked:
         self._seen[program] = None
 
     def take(self, program: int) -> Callable[[], bool]:
-        """Whether there is something new for a program, from now on; what it saw is forgotten."""
+        """Return a function that tells whether the memory that a program has read has changed, and forget what it read."""
         seen = self._seen.pop(program, None)
         if not seen:
             return lambda: True
@@ -559,12 +589,12 @@ def _in_lanes(bits: np.ndarray, hit: Hit) -> np.ndarray:
 
 def _known(values: np.ndarray, programs: np.ndarray, otherwise: int | bool) -> np.ndarray:
     """values[program] of each; `otherwise` where there is none."""
+    if not values.size:
+        return np.full(programs.shape, otherwise)
+    if programs.max() < values.size:
+        return values[programs]
     there = programs < values.size
-    return (
-        np.where(there, values[np.where(there, programs, 0)], otherwise)
-        if values.size
-        else np.full(programs.shape, otherwise)
-    )
+    return np.where(there, values[np.where(there, programs, 0)], otherwise)
 
 
 def _spread(
@@ -596,12 +626,11 @@ def _alike(
     The active lanes are None if all are, (lanes,) if they are the same in all rows, else (rows, lanes).
     one_by_one: rows whose masks differ stay in order.
     """
-    everyone = slice(None)
     if mask is None:
-        yield everyone, addresses, None
+        yield EVERYONE, addresses, None
     elif (mask == mask[0]).all():
         if mask[0].any():
-            yield everyone, addresses, None if mask[0].all() else mask[0]
+            yield EVERYONE, addresses, None if mask[0].all() else mask[0]
     else:
         alike: dict[bytes, list[int]] = {}
         for row, bits in enumerate(np.packbits(mask, axis=1)):

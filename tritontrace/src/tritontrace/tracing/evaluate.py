@@ -23,16 +23,16 @@ import numpy as np
 from tritontrace.messages import say
 from tritontrace.tracing import blocks, control, instructions
 from tritontrace.tracing.arithmetic import FLOATS, Arithmetic
-from tritontrace.tracing.cas_loads import guesses
+from tritontrace.tracing.dataflow import Dataflow, dataflow
 from tritontrace.tracing.divergence import Registers, merged, selected
 from tritontrace.tracing.operations import NotHere, Undefined
 from tritontrace.tracing.program import FlopKey, Programs, Region, Step
 from tritontrace.tracing.sites import Sites, is_library
 from tritontrace.tracing.sums import added, moved, whole
-from tritontrace.tracing.undefined_masks import answered, deciding
-from tritontrace.tracing.unused import TERMINATORS, drop_unused, for_all, passed_on, reachable, read, repeated, uses_of
+from tritontrace.tracing.undefined_masks import answered
+from tritontrace.tracing.unused import TERMINATORS, drop_unused, reachable, uses_of
 from tritontrace.tracing.work import cost_of
-from tritontrace.tracing.wraps import on_the_way, wraps
+from tritontrace.tracing.wraps import wraps
 from tritontrace.ttir import ir
 from tritontrace.ttir.elements import itemsize
 from tritontrace.ttir.frontend import Front
@@ -50,7 +50,7 @@ MEETING = {"tt.dot", "tt.histogram", "tt.gather"}  # values go from lane to lane
 
 
 class Code:
-    """A module as Python functions.
+    """A TTIR module compiled to Python functions.
 
     largest   elements of its largest block: with it go the programs that run together
     waits     whether programs may ask one another, by atomics whose results they use, by volatile loads or in a
@@ -68,12 +68,19 @@ class Code:
         self.talks = any(op.name == "tt.print" for op in operations)
         for function in self.module.values():
             drop_unused(function)
+        self._flows: dict[str, Dataflow] = {}
         self.waits = self._may_ask()
         self._run = self.body(front.entry, ()).run
 
     def body(self, function: ir.Function, way: tuple[tuple[ir.Function, ir.Place], ...]) -> Body:
-        """A function of the module, as it is called by way of these places."""
+        """Return a function of the module, as it is called by way of these places."""
         return Body(self, function, way)
+
+    def flow(self, function: ir.Function) -> Dataflow:
+        """Return the ways that values of a function of the module go, found once."""
+        if function.name not in self._flows:
+            self._flows[function.name] = dataflow(function, self.module, self.flow)
+        return self._flows[function.name]
 
     def run(self, arguments: list, programs: Programs) -> None:
         """Evaluate the kernel for a batch of programs. arguments: a value for each of the kernel's parameters."""
@@ -109,7 +116,7 @@ class Code:
 
 
 def code_of(front: Front, watched: frozenset[str] = frozenset(), arithmetic: Arithmetic = FLOATS) -> Code:
-    """The code of a module, made once."""
+    """Return the Code of a module, cached."""
     known = _codes.setdefault(front, {})
     if (watched, arithmetic) not in known:
         known[watched, arithmetic] = Code(front, watched, arithmetic)
@@ -130,13 +137,8 @@ class Body:
         self.size = 0
         self._types: dict[str, ir.Type] = {}
         self._sums: set[int] = set()  # registers that may hold one
-        self._passed_on = passed_on(function.blocks)
-        self.uses = set().union(*map(uses_of, function.blocks))
-        self.for_all, self.repeated = for_all(function.blocks), repeated(function.blocks)
-        self.read = read(function, code.module)
-        self._on_the_way = on_the_way(function.blocks)
-        self.guesses = guesses(function, code.module)
-        self._deciding = deciding(function.blocks)
+        self._sites: dict[int, Site] = {}  # by the line
+        self.flow = code.flow(function)
         scope: dict[str, int] = {}
         self._arguments = [self.new(scope, name, kind) for name, kind in function.arguments]
         reached = reachable(function.blocks)
@@ -151,28 +153,30 @@ class Body:
         self._first = function.blocks[0].label
 
     def new(self, scope: dict[str, int], name: str, kind: ir.Type) -> int:
-        """A register for a value."""
+        """Allocate a register for a value, and return its number."""
         scope[name] = self.size
         self._types[name] = kind
         self.size += 1
         return scope[name]
 
     def called(self, callee: ir.Function, place: ir.Place) -> Body:
-        """A function that is called from a place in this one."""
+        """Return a function that is called from a place in this one."""
         return self.code.body(callee, (*self.way, (self.function, place)))
 
     def type_of(self, name: str) -> ir.Type:
         return self._types[name]
 
     def cost_of(self, block: ir.Block) -> tuple[int, int]:
-        """Count what the operations of a block cost: see work.py."""
+        """Return what the operations of a block cost: see work.py."""
         return cost_of(block.operations, self.type_of)
 
     def site(self, place: ir.Place) -> Site:
-        return self.code.sites.site((*self.way, (self.function, place)))
+        if place.line not in self._sites:
+            self._sites[place.line] = self.code.sites.site((*self.way, (self.function, place)))
+        return self._sites[place.line]
 
     def counted(self, place: ir.Place, kind: FlopKind | None) -> FlopKey | None:
-        """The key under which floating-point operations of a kind are counted there; None if they are none."""
+        """Return the key under which floating-point operations of a kind are counted there; None if they are none."""
         site = self.site(place)
         return (site.kernel, site.line, site.source, kind) if kind else None
 
@@ -231,7 +235,7 @@ class Body:
         return steps, _End([])
 
     def region(self, region: list[ir.Block], scope: Mapping[str, int]) -> Region:
-        """A region of one block."""
+        """Compile a region of one block."""
         inner = dict(scope)
         (block,) = region
         arguments = [self.new(inner, name, kind) for name, kind in block.arguments]
@@ -295,7 +299,7 @@ class Body:
     def _sum(self, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:
         """An addition whose result may stay a sum, unless it is passed on to where another value may come instead."""
         (a, b), ((name, kind),) = operands, op.results
-        out, stays = self.new(scope, name, kind), bool(kind.shape) and name not in self._passed_on
+        out, stays = self.new(scope, name, kind), bool(kind.shape) and name not in self.flow.passed_on
         size = itemsize(kind.pointee) if op.name == "tt.addptr" else 0
         if stays:
             self._sums.add(out)
@@ -326,9 +330,9 @@ class Body:
     def _lanewise(self, op: ir.Operation, scope: dict[str, int], operands: list[int], found: Any) -> Step:
         ((name, kind),) = op.results
         out, function, each = self.new(scope, name, kind), found.function, found.per_lane * prod(kind.shape)
-        if name in self._deciding:
+        if name in self.flow.deciding:
             element = self._types[op.operands[0]].element
-            function = answered(function, element, self._deciding[name], self.code.arithmetic)
+            function = answered(function, element, self.flow.deciding[name], self.code.arithmetic)
         flops: Any = self.counted(op.place, found.flops)
         if len(operands) == 2 and flops is None:
             a, b = operands
@@ -336,7 +340,7 @@ class Body:
             def step(registers: Registers, programs: Programs) -> None:
                 registers[out] = function(registers[a], registers[b])
 
-            if op.name == "arith.muli" and kind.element == "i32" and name in self._on_the_way:
+            if op.name == "arith.muli" and kind.element == "i32" and name in self.flow.on_the_way:
                 return self._told_if_it_wraps(op, step, a, b)
         elif len(operands) == 2:
             a, b = operands
@@ -397,7 +401,7 @@ class Body:
 
 
 def is_tf32(op: ir.Operation, type_of: Callable[[str], ir.Type]) -> bool:
-    """Whether it multiplies blocks of float32 as TF32."""
+    """Whether an operation multiplies blocks of float32 as TF32."""
     return (
         op.name == "tt.dot"
         and op.attributes.get("inputPrecision") == "tf32"

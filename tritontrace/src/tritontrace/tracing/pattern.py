@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import triton
 
-from tritontrace.tracing.sums import Sum
+from tritontrace.tracing.sums import Lanes, Sum
 
 LANES = 32  # of a warp: they share a request
 SECTOR = 32  # bytes
@@ -24,7 +24,7 @@ LAST_OF_EQUALS = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 7)
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The pattern of one access, wherever it starts.
+    """Counts of one access, wherever it starts: requests, sectors, bytes.
 
     elements     active lanes
     requests     groups of 32 lanes with an active one
@@ -49,7 +49,7 @@ class Pattern:
     widest: np.ndarray
 
     def units(self, start: int, size: int) -> np.ndarray:
-        """The distinct units of `size` bytes touched when the lowest address is `start`: numbers, ascending."""
+        """Return the numbers of the distinct units of `size` bytes touched when the lowest address is `start`, ascending."""
         key = (start % size, size)
         if key not in self._units:
             self._units[key] = np.unique((self.offsets * self.itemsize + start % size) // size)
@@ -80,17 +80,21 @@ class Shape:
         self.extent = int(self.active.max()) + itemsize
         self.aligned = not (self.active % itemsize).any()
         self._patterns: dict[int, Pattern] = {}
+        self._sums: set[Lanes] = set()  # those of sums that lie like this
 
     def same_lanes(self, addresses: np.ndarray | Sum) -> bool:
-        """addresses: (programs, lanes), of which the first program's lie like this. Whether the lanes of each program do."""
-        if len(addresses) == 1:
-            return True
-        if isinstance(addresses, Sum):
-            return addresses.alike
-        return bool((addresses - addresses[:, self.lane, None] == self.relative).all())
+        """addresses: (programs, lanes). Whether the lanes of each program lie like this."""
+        if isinstance(addresses, np.ndarray):
+            return bool((addresses - addresses[:, self.lane, None] == self.relative).all())
+        if addresses.lanes is None or addresses.lanes in self._sums:
+            return addresses.lanes is not None
+        same = self.same_lanes(addresses.of_program(0)[None])
+        if same:
+            self._sums.add(addresses.lanes)
+        return same
 
     def at(self, address: int) -> Pattern:
-        """The pattern of this access when its lowest lane is at `address`."""
+        """Return the pattern of this access when its lowest lane is at `address`."""
         phase = address % SECTOR
         if phase not in self._patterns:
             active = np.ones(self.relative.shape, bool) if self.mask is None else self.mask
@@ -100,9 +104,14 @@ class Shape:
         return self._patterns[phase]
 
     @cached_property
+    def items(self) -> np.ndarray:
+        """(lanes,) the items from the lowest active lane to each one."""
+        return self.relative // self.itemsize
+
+    @cached_property
     def run(self) -> int:
-        """Lanes after one another that lie after one another in memory, however the block is cut into such runs: all of them, a
-        row, or 1. Where lanes are masked, 1."""
+        """Return the length of runs in which neighbouring lanes lie side by side in memory: all lanes, a row, or 1. Where lanes are masked,
+        1."""
         if self.mask is not None:
             return 1
         steps = np.diff(self.relative) == self.itemsize
@@ -116,8 +125,8 @@ class Shape:
 
     @cached_property
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ranges that the active lanes fill: where they begin and end, in bytes from the lowest one. A lane that is
-        there twice is a range of its own."""
+        """Return the ranges that the active lanes fill: where they begin and end, in bytes from the lowest one. A lane that is there twice
+        is a range of its own."""
         offsets = np.sort(self.active)
         first = np.flatnonzero(np.diff(offsets, prepend=offsets[0] - 2 * self.itemsize) != self.itemsize)
         last = np.append(first[1:], offsets.size) - 1
@@ -129,7 +138,7 @@ _seen: dict[tuple, Shape] = {}  # by all that a shape is made of, so that launch
 
 
 class Shapes:
-    """Recognises accesses: a line of a kernel mostly makes the same one, at other addresses.
+    """Cache of Shapes: a line of a kernel mostly makes the same access, at other addresses.
 
     lanes   of all shapes that are remembered now
     """
@@ -140,15 +149,19 @@ class Shapes:
         self._last: dict[object, Shape] = {}  # by the place in the kernel
 
     def of(
-        self, place: object, addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
-    ) -> Shape:
-        """addresses: (lanes,) of one program. mask: the active lanes, at least one; None for all."""
+        self, place: object, addresses: np.ndarray | Sum, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
+    ) -> Shape | None:
+        """Return the shape of an access of several programs; None where their lanes do not lie alike.
+
+        addresses: (programs, lanes). mask: (lanes,) the active ones of each program, at least one; None for all.
+        """
         shape = self._last.get(place)
         if shape is not None and (mask is None) == (shape.mask is None):
-            same = np.array_equal(addresses - addresses[shape.lane], shape.relative)
-            if same and (mask is None or shape.mask is None or np.array_equal(mask, shape.mask)):
+            same = mask is None or np.array_equal(mask, shape.mask)
+            if same and shape.same_lanes(addresses):
                 return shape
-        shape = Shape(addresses, mask, itemsize, axes)
+        first = addresses.of_program(0) if isinstance(addresses, Sum) else addresses[0]
+        shape = Shape(first, mask, itemsize, axes)
         key = (axes, itemsize, shape.relative.tobytes(), None if mask is None else mask.tobytes())
         if key not in _seen:
             if Shapes.lanes >= MAX_LANES:
@@ -157,7 +170,7 @@ class Shapes:
             _seen[key] = shape
             Shapes.lanes += shape.relative.size
         shape = self._last[place] = _seen[key]
-        return shape
+        return shape if shape.same_lanes(addresses) else None
 
 
 def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int) -> Pattern:
@@ -197,7 +210,7 @@ class Counted(NamedTuple):
 def count_each(
     addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
 ) -> tuple[Counted, bool]:
-    """The counters of accesses that have nothing in common, and whether any of them has two lanes at one address.
+    """Return the counters of accesses that have nothing in common, and whether any of them has two lanes at one address.
 
     addresses: (programs, lanes), multiples of `itemsize`. mask: (programs, lanes), or None for all
     """

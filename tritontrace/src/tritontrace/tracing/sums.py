@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 FEW = 4_096  # elements: fewer are added up at once
+Lanes = tuple[tuple[tuple[int, ...], bytes], ...]
 
 
 class Sum:
-    """A block (programs, *block) that is the sum of its parts, which broadcast against one another.
+    """A block of offsets (programs, *block) as a lazy sum of parts, which broadcast against one another.
 
     parts   int64, without overflow;  shape  of their sum;  dtype  of the integers that they stand for
     """
@@ -35,11 +36,11 @@ class Sum:
         return Sum([part if len(part) == 1 else part[rows] for part in self.parts], self.dtype)
 
     def of_program(self, row: int) -> np.ndarray:
-        """(lanes,) of one program."""
+        """Return the sum for one program: (lanes,)."""
         return Sum([part[min(row, len(part) - 1)][None] for part in self.parts], self.dtype).whole.reshape(-1)
 
     def of_lane(self, lane: int) -> np.ndarray:
-        """The sum at one position of the block, of each program: (programs,)."""
+        """Return the sum at one position of the block, for each program: (programs,)."""
         place = []
         for length in reversed(self.shape[1:]):
             lane, at = divmod(lane, length)
@@ -51,11 +52,17 @@ class Sum:
         return total if len(total) == len(self) else np.broadcast_to(total, len(self))
 
     @cached_property
-    def alike(self) -> bool:
-        """Whether the lanes of all programs lie alike: each part differs between programs by one number for all of its lanes.
-        Other sums could, too, where parts make up for one another; they do not count."""
-        flat = [part.reshape(len(part), -1) for part in self.parts]
-        return all(len(part) == 1 or bool((part - part[:, :1] == part[0] - part[0, 0]).all()) for part in flat)
+    def lanes(self) -> Lanes | None:
+        """How the lanes of each part lie to its first one, if they do so in all programs; else None. Sums for which this is equal
+        differ by a number for each program. Others could be alike, too, where parts make up for one another; they do not count."""
+        found = []
+        for part in self.parts:
+            flat = part.reshape(len(part), -1)
+            relative = flat[0] - flat[0, 0]
+            if len(flat) > 1 and not (flat - flat[:, :1] == relative).all():
+                return None
+            found.append((part.shape[1:], relative.tobytes()))
+        return tuple(found)
 
     @cached_property
     def whole(self) -> np.ndarray:
@@ -69,12 +76,12 @@ def _joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def whole(value: Any) -> Any:
-    """The value, added up if it is a sum."""
+    """Materialise a value if it is a Sum."""
     return value.whole if isinstance(value, Sum) else value
 
 
 def added(a: np.ndarray | Sum, b: np.ndarray | Sum) -> np.ndarray | Sum:
-    """a + b, integers of one dtype: as a sum, if that spares many elements and nothing overflows."""
+    """Compute a + b, integers of one dtype: as a Sum, if that saves many elements and nothing overflows."""
     size = prod(_joined(a.shape, b.shape))
     if size < FEW:
         return whole(a) + whole(b)
@@ -92,7 +99,7 @@ def added(a: np.ndarray | Sum, b: np.ndarray | Sum) -> np.ndarray | Sum:
 
 
 def moved(pointers: np.ndarray | Sum, offsets: np.ndarray | Sum, size: int) -> np.ndarray | Sum:
-    """Pointers, moved by as many items of `size` bytes."""
+    """Compute pointers + offsets * size."""
     if isinstance(offsets, Sum):
         return added(pointers, Sum([part * size for part in offsets.parts], pointers.dtype))
     return added(pointers, np.multiply(offsets, np.int64(size), dtype=np.int64))
