@@ -431,7 +431,7 @@ WRONG = [
     wrong(
         "tiled_attention",
         "a key's number in its tile",
-        [CAUSAL, NOTHING],
+        [CAUSAL, NOTHING, SKIPS],
         ("torch.arange(j, j + s.shape[-1], device=q.device)", "torch.arange(s.shape[-1], device=q.device)"),
     ),
     wrong(
