@@ -480,8 +480,8 @@ torch.set_num_threads(threads)
 #
 # {{exercise attention.attention_backward}}
 #
-# Return dq, dk, dv in the dtype of q, k, v, by the formulas above: the check takes autograd away. The
-# scale is 1 / √D. Choose the size of the tiles yourself, for example 64 by 64. Here, too, a call may run at most 2000
+# Return dq, dk, dv in the dtype of q, k, v, by the formulas above: a check does not let your function call
+# autograd. The scale is 1 / √D. Choose the size of the tiles yourself, for example 64 by 64. Here, too, a call may run at most 2000
 # operations of torch, and small tiles need many. Gradients are sums over tiles. Keep these sums in float32, and round
 # once. A query that sees nothing has a gradient of zeros, and adds nothing to dk and dv. Full marks require
 # * right results for ragged sizes and leading dimensions ({{correct.ragged}}), for causal attention with Nq ≠ Nk

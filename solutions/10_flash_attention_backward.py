@@ -139,6 +139,9 @@ print(
 )
 
 # %% [markdown]
+# `x[None, None]` puts two dimensions of size 1 in front, so there are at least four. `flatten(0, -4)` joins the first ones
+# into one, up to the fourth from the end, and leaves the last three alone. Both make views.
+#
 # **Any strides.** Six tensors (q, k, v, dO, dK and dV) with four strides each would make 24 arguments. But a kernel
 # also takes tuples. Call `kernel[grid](x, x.stride(), ...)`, and inside the kernel `strides[2]` is the stride of N.
 # Triton treats each number of a tuple like any other argument. For example, a stride of 1 becomes a constant.
@@ -325,8 +328,8 @@ check("flash_backward.dkdv_one_head", dkdv_one_head)
 #
 # **Which tiles?** In causal attention, query i sees key j if j ≤ i + Nk − Nq. So the first query that sees key j is
 # query j − (Nk − Nq), or query 0 if this number is negative. A program's walk begins at the first query that sees its
-# first key. From the first query that sees its *last* key, none is needed. A second loop without the mask
-# can handle these queries, as in unit 09.
+# first key. The first query that sees its *last* key sees all of its keys, and so do all later queries. They need no
+# mask, and a second loop without one can handle them, as in unit 09.
 #
 # ## Exercise: dkdv
 #
@@ -468,9 +471,13 @@ for dtype in (torch.bfloat16, torch.float32):
 #
 # {{exercise flash_backward.dq}}
 #
-# Write `dq`, which takes the same arguments as `dkdv`. Full marks ({{all}}) require the same as there, except that each
-# tile takes three products, and that k is read at most Nq / 64 times. Tiles of 128 queries × 64 keys and 8 warps are a
-# good start.
+# Write `dq`, which takes the same arguments as `dkdv`. Tiles of 128 queries × 64 keys and 8 warps are a good start. Full
+# marks ({{all}}) require
+# * right results wherever `dkdv` has to be right: any sizes, views, another scale, causal attention, queries that see no
+#   key, large, rising and low scores, half precision,
+# * only three products for each tile, and in causal attention only for the tiles that are seen,
+# * that each element of k is read at most Nq / 64 times, with dense loads and at least 32 programs for 64 heads,
+# * no atomics, and no tensor of Nq × Nk in memory.
 
 
 # %% exercise="flash_backward.dq"
@@ -587,8 +594,8 @@ check("flash_backward.dq", dq)
 #   ({{kernels_alone.strided}}),
 # * right results for causal attention, also with Nq ≠ Nk and queries that see nothing ({{correct.causal}}), for large,
 #   rising and low scores ({{correct.hard}}), and for half precision ({{correct.half}}),
-# * that only q, k, v, o and *one* float32 for each query are kept between the two passes
-#   ({{keeps_one_number_a_row.performance}}),
+# * that the backward pass reads only q, k, v, o and *one* float32 for each query of what the forward pass had
+#   ({{keeps_one_number_a_row.performance}}; as in unit 07, a tensor that is kept but never read is not seen),
 # * one launch in the forward pass ({{launches.performance.forward}}), and three in the backward pass, of at least 32
 #   programs for 64 heads ({{launches.performance.backward}}),
 # * no atomics ({{no_atomics.performance}}), and no tensor of Nq × Nk in memory ({{buffers_below.performance}}),

@@ -350,7 +350,7 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         (
             "tiled_attention",
             ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"),
-            "attention.attention.aligned_at_the_top_left",
+            "attention.tiled_attention.not_at_the_bottom_right",
         ),
         (
             "tiled_attention",
@@ -391,6 +391,44 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
             "attention_backward",
             ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="),
             "attention.attention_backward.the_last_tile_alone",
+        ),
+        *(
+            ("attention", patch, f"attention.{words}")
+            for patch, words in (
+                (("tril(Nk - Nq)", "tril(Nq - Nk)"), "attention.shifted_the_other_way"),
+                (("tril(Nk - Nq)", "tril(Nk - Nq - 1)"), "tiled_attention.off_by_one"),
+                (("tril(Nk - Nq)", "triu(Nk - Nq)"), "attention.turned_round"),
+                (("s, -inf)", "s, -1e9)"), "attention.weights_of_1_where_nothing_is_seen"),
+                (("D**-0.5", "D**-1.0"), "attention.a_scale_of_1_by_d"),
+                (("D**-0.5", "D**0.5"), "attention.a_scale_of_root_d"),
+                (("), lse\n", "), s.amax(-1)\n"), "attention.lse_is_the_maximum"),
+                (("), lse\n", "), lse * 1.4426950408889634\n"), "attention.lse_in_base_2"),
+            )
+        ),
+        *(
+            ("tiled_attention", patch, f"attention.{words}")
+            for patch, words in (
+                (("m + l.log()", "m"), "attention.lse_is_the_maximum"),
+                (("range(0, end * bn, bn)", "range(bn, end * bn, bn)"), "tiled_attention.the_first_tile_is_left_out"),
+                (("Nq, Nk)[1]", "Nq, Nk)[1] - 1"), "tiled_attention.the_last_tile_is_left_out"),
+                (("torch.arange(j, j + s", "torch.arange(0, s"), "tiled_attention.a_key_s_number_in_its_tile"),
+            )
+        ),
+        *(
+            ("attention_backward", patch, f"attention.attention_backward.{words}")
+            for patch, words in (
+                (("(do.float() * o.float()).sum(-1)", "(do.float() * o.float()).mean(-1)"), "delta_is_a_mean"),
+                (("(do.float() * o.float())", "do.float()"), "delta_of_do_alone"),
+                (("delta[..., i : i + B, None]", "(p * dp).sum(-1, keepdim=True)"), "delta_of_each_tile"),
+                (("(dp - delta", "(dp + delta"), "delta_added"),
+                (("ds = p * (dp", "ds = scale * p * (dp"), "the_scale_twice"),
+                (("ds = p * (dp", "ds = (dp"), "no_p"),
+                (("kj.mT * scale", "kj.mT"), "p_lacks_the_scale"),
+                (("doi @ vj.mT", "doi @ kj.mT"), "dp_of_k"),
+                (("base[..., i : i + B, None]", "s.amax(-1, keepdim=True)"), "the_maximum_for_lse"),
+                (("base[..., i : i + B, None]", "base[..., : qi.shape[-2], None]"), "lse_of_the_first_tile"),
+                (("j > i + B - 1 + Nk - Nq", "j > i + Nk - Nq"), "the_walk_ends_early"),
+            )
         ),
         ("flash_bytes", ("min(n, end * bn)", "end * bn"), "attention.flash_bytes.whole_tiles_alone"),
     ],

@@ -430,8 +430,8 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
             for exercise in (F.one_head, F.flash_attention_forward)
             for tile in (32, 64)
         ),
-        (F.one_head, F.slips.lse_by(lambda m, l: m), "flash.one_head.lse_is_the_maximum"),
-        (F.one_head, lambda **call: F.oracles.attend(scale=1 / 32, **call), "flash.one_head.a_scale_of_1_by_d"),
+        (F.one_head, F.slips.lse_by(lambda m, l: m), "attention.attention.lse_is_the_maximum"),
+        (F.one_head, lambda **call: F.oracles.attend(scale=1 / 32, **call), "attention.attention.a_scale_of_1_by_d"),
         (
             F.flash_attention_forward,
             F.slips.of_a_power_of_2,
@@ -515,7 +515,7 @@ def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
     [
         (lambda m, l: m + l.log2(), "flash.one_head.half_of_lse_in_base_2"),
         (lambda m, l: m * math.log2(math.e) + l.log(), "flash.one_head.half_of_lse_in_base_2"),
-        (lambda m, l: (m + l.log()) * math.log2(math.e), "flash.causal_one_head.lse_in_base_2"),
+        (lambda m, l: (m + l.log()) * math.log2(math.e), "attention.attention.lse_in_base_2"),
         (lambda m, l: l.log(), "flash.one_head.lse_without_the_maximum"),
         (lambda m, l: m + l.log(), ""),
     ],

@@ -289,7 +289,7 @@ def kernel_of(exp=torch.exp, axis: int = -1, rows=("lse", "delta"), last: bool =
         ({"axis": -2, "rows": ["delta"]}, "delta lies along the wrong axis"),
         ({"axis": -2}, "lse and delta lie along the wrong axis"),
         ({"exp": torch.exp2}, "exp2(x) is 2 to the power x"),
-        ({"last": True}, "dk holds the sum of the last tile alone"),
+        ({"last": True}, "dk holds the sum of the second tile of queries alone"),
         ({"turned": True}, "A tile of ds is transposed"),
     ],
 )

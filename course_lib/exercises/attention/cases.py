@@ -55,14 +55,14 @@ def qkv(
     return draw
 
 
-def with_backward(draw: Callable, causal: bool):
-    """Extend `draw` with o and lse as a forward pass leaves them, and with do; `causal` comes last."""
+def with_backward(draw: Callable, causal: bool, do_mean: float = 0.0):
+    """Extend `draw` with o and lse as a forward pass leaves them, and with do around `do_mean`; `causal` comes last."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
         given = draw(g)
         o, lse = reference(**given, causal=causal)
         q = given["q"]
-        do = torch.randn(q.shape, generator=g, device=g.device).to(q.dtype)
+        do = (torch.randn(q.shape, generator=g, device=g.device) + do_mean).to(q.dtype)
         return given | {"o": o.to(q.dtype), "do": do, "lse": lse.float(), "causal": causal}
 
     return drawn

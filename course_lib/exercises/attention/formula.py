@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -11,9 +12,8 @@ from course_lib.criteria import Correct, Numbers, Truths
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
 from course_lib.exercises.attention.criteria import ATTENTION, TENSORS, LargestBuffer
+from course_lib.exercises.attention.gradient_mistakes import A_SECOND_SOFTMAX, CHAIN_RULE
 from course_lib.exercises.attention.mistakes import (
-    A_SECOND_SOFTMAX,
-    CHAIN_RULE,
     FORMULA_SLIPS,
     NO_MAXIMUM,
     TOP_LEFT,
@@ -89,6 +89,22 @@ def halves(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> t
     return rotated(paired, positions, base).unflatten(-1, (-1, 2)).mT.flatten(-2)
 
 
+def rounded(positions_too: bool) -> Callable[..., torch.Tensor | None]:
+    """Make rotary with positions, or with angles, rounded to the dtype of x; None where that has room for them."""
+
+    def wrong(x, positions, base=10000.0):
+        if x.dtype == torch.float32:
+            return None
+        if positions_too:
+            return rotated(x, positions.to(x.dtype), base)
+        angles = positions.double()[:, None] * base ** (-torch.arange(0, x.shape[-1], 2).double() / x.shape[-1])
+        pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
+        angles = angles.to(x.dtype).double()
+        return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+    return wrong
+
+
 rotary = Exercise(
     id="attention.rotary",
     signature="rotary(x: (..., N, D), positions: (N,), base=10000.0) -> (..., N, D) of the dtype of x",
@@ -121,6 +137,8 @@ rotary = Exercise(
             say("attention.rotary.the_other_way_round"),
             rotated,
         ),
+        Misconception(rounded(positions_too=True), say("attention.rotary.rounded_positions"), rotated, each=True),
+        Misconception(rounded(positions_too=False), say("attention.rotary.rounded_angles"), rotated, each=True),
     ],
 )
 
@@ -196,6 +214,11 @@ backward = Exercise(
         Case("scores near -200", "hard", with_backward(qkv(24, 70, 16, scores="low"), False)),
         Case("bfloat16", "half", with_backward(qkv(150, 140, 32, torch.bfloat16), False)),
         Case("float16", "half", with_backward(qkv(100, 100, 16, torch.float16, lead=(2,)), False)),
+        Case(
+            "bfloat16, v around 20, do around 3",
+            "half",
+            with_backward(qkv(24, 40, 256, torch.bfloat16, v_mean=20.0), False, do_mean=3.0),
+        ),
         Case("320 queries and keys", "performance", with_backward(qkv(320, 320, 16), False)),
         Case("320 queries and keys, causal", "performance", with_backward(qkv(320, 320, 16), True)),
     ],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -125,36 +125,101 @@ def attended(
     return torch.softmax(shares(q, k, mask, scale), -1).nan_to_num(0) @ v.double()
 
 
-def masked_by(sees: Callable[..., torch.Tensor], tiles: bool) -> Callable[..., Any]:
-    """Make the wrong formula in which query i sees the keys j with sees(i, j, Nk - Nq, bm); it returns o. tiles: whether the mask is used
-    only in tiles with both seen and unseen keys."""
+Where = Literal["everywhere", "where it cuts", "where tiles are walked"]
+
+
+def masked_by(sees: Callable[..., torch.Tensor], where: Where) -> Callable[..., Any]:
+    """Make o if query i sees the keys j with sees(i, j, Nk - Nq, bm, bn). where: in all tiles, in those with both seen and unseen keys
+    alone, or in all with a seen key. Where that mask is the right one, so is o: what is wrong there is no such mistake."""
 
     def wrong(q, k, v, causal=False, scale=None, bm=0, bn=0, **_):
         if not causal:
             return None
         nq, nk = q.shape[-2], k.shape[-2]
         right, places = seen(nq, nk), torch.arange(max(nq, nk))
-        mask = sees(places[:nq, None], places[:nk], nk - nq, bm).expand(nq, nk).clone()
-        for i, j in product(range(0, nq, bm), range(0, nk, bn)) if tiles else ():
-            tile = slice(i, i + bm), slice(j, j + bn)
-            mask[tile] = mask[tile] & right[tile].any() | right[tile].all()
-        if torch.equal(mask, right):
-            return None
+        mask = sees(places[:nq, None], places[:nk], nk - nq, bm, bn).expand(nq, nk).clone()
+        for tile, keys in of_tiles(right, bm, bn) if where != "everywhere" else ():
+            mask[tile] = mask[tile] & keys.any() | (where == "where it cuts" and is_whole(keys, bn))
         return attended(q, k, v, mask.to(q.device), scale)
 
     return wrong
 
 
-def more_keys_than_queries(wrong: Callable[..., Any]) -> Callable[..., Any]:
-    """Restrict a wrong formula to calls with more keys than queries; elsewhere several masks may look alike."""
-    return lambda q, k, v, **more: wrong(q, k, v, **more) if k.shape[-2] > q.shape[-2] else None
+def is_whole(keys: torch.Tensor, bn: int) -> bool:
+    """Whether a tile of a mask is one that needs none: it has bn keys, and all are seen."""
+    return keys.shape[1] == bn and bool(keys.all())
+
+
+def of_tiles(right: torch.Tensor, bm: int, bn: int) -> Iterator[tuple[tuple[slice, slice], torch.Tensor]]:
+    """Where each tile of bm x bn lies in a mask, and its part of that."""
+    for i, j in product(range(0, right.shape[0], bm), range(0, right.shape[1], bn)):
+        tile = slice(i, i + bm), slice(j, j + bn)
+        yield tile, right[tile]
 
 
 def masks(
-    sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool] = (False, True)
+    sees: Callable[..., torch.Tensor], sentence: str, where: Sequence[Where] = ("everywhere", "where it cuts")
 ) -> list[MistakeMatcher]:
-    """Make the matchers of a wrong mask. In a single case several masks may look alike, so every result must match."""
-    return [Misconception(masked_by(sees, t), sentence, each=True) for t in tiles]
+    """Make the mistakes of a wrong mask. In a single case, several wrong masks may look the same, so every result must be what
+    the slip gives."""
+    return [Misconception(masked_by(sees, tiles), sentence, each=True) for tiles in where]
+
+
+def without_tiles(lost: Callable[[int, int], bool]) -> Callable[..., Any]:
+    """Make o without the tiles of keys for which lost(number, number of tiles that the tile of queries sees)."""
+
+    def wrong(q, k, v, causal=False, scale=None, bm=0, bn=0, **_):
+        mask = seen(q.shape[-2], k.shape[-2], causal)
+        for rows in mask.split(bm):  # views: the mask itself is changed
+            tiles = [keys for keys in rows.split(bn, -1) if keys.any()]
+            for number, keys in enumerate(tiles):
+                keys &= not lost(number, len(tiles))
+        return attended(q, k, v, mask.to(q.device), scale)
+
+    return wrong
+
+
+def in_the_next_tile_too(q, k, v, causal=False, bm=0, **_):
+    """Compute (o, lse) if each tile of queries begins with the state that the one before it has left."""
+    o, lse = reference(q, k, v, causal)
+    rows = [torch.arange(i % bm, i + 1, bm) for i in range(q.shape[-2])]
+    weights = [torch.softmax(lse[..., of], -1).nan_to_num(0) for of in rows]
+    sums = [(w[..., None] * o[..., of, :]).sum(-2) for w, of in zip(weights, rows, strict=True)]
+    return torch.stack(sums, -2), torch.stack([lse[..., of].logsumexp(-1) for of in rows], -1)
+
+
+def a_mean_of_each_tile(q, k, v, causal=False, bn=64, **_):
+    """Compute o from states with l = 1 and acc = the mean of a tile, for mild scores."""
+    if not no_infinities(q, k, causal):
+        return None
+    parts = shares(q, k, seen(q.shape[-2], k.shape[-2], causal, q.device)).split(bn, -1)
+    tops = torch.softmax(torch.stack([s.amax(-1) for s in parts]), 0)
+    means = (torch.softmax(s, -1) @ values for s, values in zip(parts, v.double().split(bn, -2), strict=True))
+    return sum(top[..., None] * mean for top, mean in zip(tops, means, strict=True))
+
+
+def masked_after_the_softmax(q, k, v, causal=False, scale=None, **_):
+    """Compute o with weights of all keys, of which those that are not seen are then set to 0."""
+    everything = seen(q.shape[-2], k.shape[-2], False, q.device)
+    weights = torch.softmax(shares(q, k, everything, scale), -1)
+    return (weights * seen(*everything.shape, device=q.device)) @ v.double() if causal else None
+
+
+def of_a_power_of_d(power: float) -> Callable[..., Any]:
+    """Make o with a scale of D ** power, where none was given."""
+    return lambda q, k, v, causal=False, scale=None, **_: (
+        None if scale is not None else reference(q, k, v, causal, q.shape[-1] ** power)[0]
+    )
+
+
+def lse_by(combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
+    """Make (nothing, lse), made of m and log l so."""
+
+    def wrong(q, k, v, causal=False, scale=None, **_):
+        s = shares(q, k, seen(q.shape[-2], k.shape[-2], causal, q.device), scale)
+        return None, combine(s.amax(-1), s.logsumexp(-1) - s.amax(-1))
+
+    return wrong
 
 
 def walk(
@@ -219,13 +284,17 @@ def overflowing(q, k, v, causal=False, scale=None, **_):
     return (e @ v.float() / l, l.log()[..., 0]) if far and not causal else None
 
 
-def mean_of_all(q, k, v, causal=False, scale=None, **_):
-    """Compute o where a query that sees nothing gets the mean of all values."""
-    if each_sees_a_key(q, k, causal):
-        return None
-    o = reference(q, k, v, causal, scale)[0]
-    o[..., : q.shape[-2] - k.shape[-2], :] = v.double().mean(-2, keepdim=True)
-    return o
+def all_where_nothing_is_seen(combine: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """Make o where a query that sees nothing gets the mean or the sum of all values."""
+
+    def wrong(q, k, v, causal=False, scale=None, **_):
+        if each_sees_a_key(q, k, causal):
+            return None
+        o = reference(q, k, v, causal, scale)[0]
+        o[..., : q.shape[-2] - k.shape[-2], :] = combine(v.double(), -2, keepdim=True)
+        return o
+
+    return wrong
 
 
 def p_and_ds(
@@ -265,7 +334,7 @@ def by_chain_rule(
         if not each_sees_a_key(q, k, causal) or not no_infinities(q, k) or (edge and not causal) or (tile and causal):
             return None
         if edge and edge(nq, nk) == nk - nq:
-            return None
+            return gradients(q, k, v, do, causal)  # what is wrong there is no such mistake
         by_tile = (lambda s: torch.cat([torch.softmax(part, -1) for part in s.split(tile, -1)], -1)) if tile else None
         mask = seen(nq, nk, False, q.device).tril(edge(nq, nk)) if edge else None
         p, ds = p_and_ds(q, k, v, do, causal, None, mask, minus, by_tile)
@@ -351,6 +420,19 @@ UNMASKED = Misconception(all_keys, WITHOUT_MASK, each=True)  # in one case it co
 NO_MAXIMUM = [Misconception(overflowing, say("attention.attention.no_maximum"), place=place) for place in (0, 1)]
 LAST_QUERIES = say("attention.attention_backward.last_queries")
 
+ONE_TOO_FEW = say("attention.tiled_attention.off_by_one")
+ONE_TOO_MANY = say("attention.tiled_attention.sees_one_key_more")
+NOT_AT_THE_BOTTOM_RIGHT = say("attention.tiled_attention.not_at_the_bottom_right")
+SCALE_OF_1_BY_D = say("attention.attention.a_scale_of_1_by_d")
+INVERSE_D = Misconception(of_a_power_of_d(-1), SCALE_OF_1_BY_D, each=True)  # in one case it may be one of tiles
+ROOT_D = Misconception(of_a_power_of_d(0.5), say("attention.attention.a_scale_of_root_d"), each=True)
+THE_MAXIMUM_FOR_LSE = say("attention.attention.lse_is_the_maximum")
+LSE_IN_BASE_2 = say("attention.attention.lse_in_base_2")
+OF_LSE = [
+    Misconception(lse_by(lambda m, log_l: m), THE_MAXIMUM_FOR_LSE, place=1, each=True),
+    Misconception(lse_by(lambda m, log_l: (m + log_l) / math.log(2)), LSE_IN_BASE_2, place=1, each=True),
+]
+
 FORMULA_SLIPS = [
     Misconception(
         lambda q, k, v, causal=False, scale=None: None if scale is None else reference(q, k, v, causal)[0],
@@ -364,7 +446,18 @@ FORMULA_SLIPS = [
         ),
         say("attention.attention.a_softmax_along_the_queries"),
     ),
-    Misconception(mean_of_all, say("attention.attention.equal_weights_where_nothing_is_seen")),
+    *(
+        Misconception(all_where_nothing_is_seen(combine), say(f"attention.attention.{what}_where_nothing_is_seen"))
+        for combine, what in ((torch.mean, "equal_weights"), (torch.sum, "weights_of_1"))
+    ),
+    *masks(lambda i, j, shift, *_: j <= i - shift, THE_OTHER_WAY, ["everywhere"]),
+    *masks(lambda i, j, shift, *_: j < i + shift, ONE_TOO_FEW, ["everywhere"]),
+    *masks(lambda i, j, shift, *_: j <= i + shift + 1, ONE_TOO_MANY, ["everywhere"]),
+    *masks(lambda i, j, shift, *_: j >= i + shift, say("attention.attention.turned_round"), ["everywhere"]),
+    Misconception(masked_after_the_softmax, say("attention.attention.masked_after_the_softmax"), each=True),
+    INVERSE_D,
+    ROOT_D,
+    *OF_LSE,
 ]
 WALKS = [
     Misconception(walked(divided=False), say("attention.tiled_attention.never_divides")),
@@ -376,16 +469,40 @@ WALKS = [
 ]
 LAST_KEYS = Misconception(whole_tiles, say("attention.tiled_attention.forgets_the_short_last_tile_of_keys"), each=True)
 UNDERFLOW = Misconception(underflowing, say("attention.tiled_attention.m_starts_at_0"))
+NO_MASK_IN_A_TILE = say("attention.tiled_attention.no_mask_in_a_tile")
 MASKS = [
-    *masks(lambda i, j, shift, bm: j <= i - shift, THE_OTHER_WAY),
-    *(
-        Misconception(more_keys_than_queries(masked_by(lambda i, j, shift, bm: j <= i, tiles)), AT_THE_TOP_LEFT)
-        for tiles in (False, True)
+    *masks(lambda i, j, shift, *_: j <= i - shift, THE_OTHER_WAY, ["everywhere"]),
+    *masks(lambda i, j, *_: j <= i, AT_THE_TOP_LEFT, ["everywhere"]),
+    # within the right tiles nobody can tell the two
+    *masks(lambda i, j, *_: j <= i, NOT_AT_THE_BOTTOM_RIGHT, ["where it cuts", "where tiles are walked"]),
+    *masks(
+        lambda i, j, shift, *_: j <= i - shift, NOT_AT_THE_BOTTOM_RIGHT, ["where it cuts", "where tiles are walked"]
     ),
-    *masks(lambda i, j, shift, bm: j <= i % bm + shift, say("attention.tiled_attention.a_query_s_number_in_its_tile")),
-    *masks(lambda i, j, shift, bm: j < i + shift, say("attention.tiled_attention.off_by_one")),
-    *masks(lambda i, j, shift, bm: j <= i + shift + 1, say("attention.tiled_attention.sees_one_key_more")),
-    *masks(lambda i, j, shift, bm: j > -1, say("attention.tiled_attention.no_mask_in_a_tile"), [True]),
+    *masks(
+        lambda i, j, shift, bm, bn: j <= i % bm + shift, say("attention.tiled_attention.a_query_s_number_in_its_tile")
+    ),
+    *masks(
+        lambda i, j, shift, bm, bn: j % bn <= i + shift, say("attention.tiled_attention.a_key_s_number_in_its_tile")
+    ),
+    *masks(lambda i, j, shift, *_: j < i + shift, ONE_TOO_FEW),
+    *masks(lambda i, j, shift, *_: j <= i + shift + 1, ONE_TOO_MANY),
+    *masks(lambda i, j, *_: j > -1, NO_MASK_IN_A_TILE, ["where it cuts"]),
+]
+LOST_TILES = [
+    Misconception(
+        without_tiles(lambda number, of: number == 0),
+        say("attention.tiled_attention.the_first_tile_is_left_out"),
+        each=True,
+    ),
+    Misconception(
+        without_tiles(lambda number, of: number == of - 1),
+        say("attention.tiled_attention.the_last_tile_is_left_out"),
+        each=True,
+    ),
+]
+STATES = [
+    Misconception(a_mean_of_each_tile, say("attention.tiled_attention.a_mean_of_each_tile")),
+    Misconception(in_the_next_tile_too, say("attention.tiled_attention.the_state_goes_on")),
 ]
 MERGES = [
     Misconception(without_a_maximum, say("attention.merge.absolute_exponentials"), merged, 1),
@@ -409,28 +526,4 @@ MERGES = [
     ),
     Misconception(state_by(acc=lambda x, y, *_: x + y), say("attention.merge.acc_is_not_corrected"), merged, 2),
     Misconception(state_by(divided=True), say("attention.merge.acc_becomes_a_mean"), merged, 2),
-]
-A_SECOND_SOFTMAX = Misconception(
-    by_chain_rule(tile=64),
-    say("attention.attention_backward.a_second_softmax"),
-    gradients,
-)
-CHAIN_RULE = [
-    Misconception(by_chain_rule(minus=0.0), say("attention.attention_backward.no_d"), gradients),
-    Misconception(
-        by_chain_rule(edge=lambda nq, nk: nk),
-        say("attention.attention_backward.no_mask_and_all_tiles"),
-        gradients,
-        each=True,
-    ),
-    Misconception(by_chain_rule(edge=lambda nq, nk: nq - nk), THE_OTHER_WAY, gradients, each=True),
-    Misconception(by_chain_rule(edge=lambda nq, nk: 0), AT_THE_TOP_LEFT, gradients),
-    Misconception(by_chain_rule(keys=64), say("attention.attention_backward.the_last_tile_alone"), gradients),
-    Misconception(
-        by_chain_rule(queries=64),
-        say("attention.attention_backward.dk_of_the_last_queries_alone"),
-        gradients,
-        1,
-        each=True,
-    ),
 ]

@@ -127,6 +127,9 @@ def moved_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -
 # ------------------------------------------------------------------------------------------------ budgets
 
 
+CHANCE = 5  # times the length of a random walk of roundings: honest ones get to 2
+
+
 def rotary_budget(expected, dtype, arguments):
     """Return the error bound for rotary embeddings: one rounding, and the error of an angle in float32."""
     x, positions = arguments["x"].double(), arguments["positions"].double()
@@ -167,8 +170,8 @@ def attention_budget(expected, dtype, arguments):
 
 
 def backward_budget(expected, dtype, arguments):
-    """Return the error bound for dq, dk or dv: sums over keys or queries, each term with the error of its probability, in float32. o was
-    rounded to the task's dtype, and so delta = rowsum(do * o) is off by as much."""
+    """Return the error bound for sums over keys (dq) or queries (dk, dv), each term with the error of its probability, in float32.
+    o was rounded to the task's dtype, so delta = rowsum(do * o) is off by a random walk of such roundings, one for each query."""
     which = next(i for i, found in enumerate(gradients(**arguments)) if torch.equal(found, expected))
     q, k, v, o, do = (arguments[name].double() for name in ("q", "k", "v", "o", "do"))
     scale = 1 / math.sqrt(q.shape[-1])
@@ -178,8 +181,13 @@ def backward_budget(expected, dtype, arguments):
     # of s - lse: the score's error, and lse's own last bit
     error = (score_error(q, k) + walk + EPS32 * arguments["lse"].double().abs().nan_to_num(0, posinf=0))[..., None]
     do_o = (do * o).abs().sum(-1, keepdim=True)
-    ds = p * ((do.abs() @ v.abs().mT + do_o) * error + torch.finfo(dtype).eps / 2 * do_o)
-    sums = (lambda: scale * ds @ k.abs(), lambda: scale * ds.mT @ q.abs(), lambda: (p * error).mT @ do.abs())
+    delta = CHANCE * torch.finfo(dtype).eps / 2 * (do * o).norm(dim=-1, keepdim=True)
+    ds = p * (do.abs() @ v.abs().mT + do_o) * error
+    sums = (
+        lambda: scale * (ds @ k.abs() + delta * (p @ k).abs()),
+        lambda: scale * (ds.mT @ q.abs() + ((p * delta).square().mT @ q.square()).sqrt()),
+        lambda: (p * error).mT @ do.abs(),
+    )
     return roundings(expected, dtype) + sums[which]()
 
 

@@ -13,9 +13,14 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import rearranged, states, tiled
 from course_lib.exercises.attention.criteria import ATTENTION, LargestBuffer, Products
 from course_lib.exercises.attention.mistakes import (
+    INVERSE_D,
     LAST_KEYS,
+    LOST_TILES,
     MASKS,
     MERGES,
+    OF_LSE,
+    ROOT_D,
+    STATES,
     UNDERFLOW,
     UNMASKED,
     UNSCALED,
@@ -52,6 +57,7 @@ merge = Exercise(
         Case("neither has seen anything", "nothing", states(2, 7, nothing="both")),
         Case("scores near 1000 and 960", "large", states(9, mean=(1000, 960), spread=10)),
         Case("scores near -500 and 500", "large", states(9, mean=(-500, 500), spread=1)),
+        Case("scores near -300 and -310", "large", states(9, mean=(-300, -310), spread=5)),
         Case("6 states, exchanged and regrouped", "order", rearranged()),
     ],
     oracle=merged,
@@ -159,9 +165,14 @@ tiled_attention = Exercise(
     mistakes=[
         UNSCALED,
         UNMASKED,
+        INVERSE_D,
+        ROOT_D,
         *WALKS,
+        *OF_LSE,
         LAST_KEYS,
         *MASKS,
+        *LOST_TILES,
+        *STATES,
         last_queries_unwritten,
         has_nan(["nothing", "causal"], say("attention.tiled_attention.0_0_where_nothing_was_seen"), no_infinities),
         has_nan(["hard"], say("attention.tiled_attention.no_running_maximum"), no_infinities),

@@ -15,6 +15,9 @@ from course_lib.criteria import GradedTrial
 from course_lib.evidence import Evidence
 from course_lib.exercises.attention.mistakes import (
     AT_THE_TOP_LEFT,
+    LSE_IN_BASE_2,
+    SCALE_OF_1_BY_D,
+    THE_MAXIMUM_FOR_LSE,
     THE_OTHER_WAY,
     WITHOUT_MASK,
     WITHOUT_SCALE,
@@ -72,6 +75,7 @@ from course_lib.exercises.flash.walks import (
     uncut,
     unseen_score_0,
     whole_by_the_last_row,
+    whole_rounded_up,
 )
 from course_lib.exercises.misconceptions import Misconception, Wrong, failing, multiplied_in_tf32, nth, results, several
 from course_lib.mistakes import MistakeMatcher, on_exception, on_race, torch_did
@@ -215,6 +219,7 @@ CUT = [
         ("the_comparison_turned_round", turned_round(True), (math.nan, 0.0)),
         ("tiles_without_a_mask", uncut, (0.0,)),
         ("tiles_without_a_mask", whole_by_the_last_row, (0.0,)),
+        ("tiles_without_a_mask", whole_rounded_up, (0.0,)),
         ("keys_counted_twice", not_rounded_down, (0.0,)),
         ("keys_counted_twice", begun_anew, (0.0,)),
         ("ends_with_the_first_row", ends_with_the_first_row, (0.0,)),
@@ -227,8 +232,8 @@ SAME_KEYS = [
     slip(mild(the_same_keys(tile)), say("flash.one_head.the_same_keys_again"), place=1, each=True, times=100)
     for tile in TILES
 ]
-INVERSE_D = slip(mild(of_an_inverse_d), say("flash.one_head.a_scale_of_1_by_d"))
-ONLY_THE_MAXIMUM = slip(lse_by(lambda m, l: m), say("flash.one_head.lse_is_the_maximum"), place=1, each=True)
+INVERSE_D = slip(mild(of_an_inverse_d), SCALE_OF_1_BY_D)
+ONLY_THE_MAXIMUM = slip(lse_by(lambda m, l: m), THE_MAXIMUM_FOR_LSE, place=1, each=True)
 OTHER_STRIDES = [
     slip(
         mild(by_strides_of(name, other)),
@@ -262,7 +267,7 @@ POWERS_OF_2 = slip(
 BASES = [
     slip(
         lse_by(lambda m, l: (m + l.log()) / math.log(2)),
-        say("flash.causal_one_head.lse_in_base_2"),
+        LSE_IN_BASE_2,
         place=1,
         each=True,
     ),
@@ -376,3 +381,4 @@ VIEWS = [
     copied,
 ]
 RACE = on_race(say("flash.flash_attention_forward.one_batch_alone"))
+RACE_IN_ONE_HEAD = on_race(say("flash.one_head.a_tile_for_each_program"))

@@ -85,13 +85,16 @@ def instead(change: Callable[[torch.Tensor], torch.Tensor] = lambda s: s, **othe
 def edge(
     at: Callable[[int, int], int], clamped: bool = True, nothing: float = 0.0
 ) -> Callable[..., torch.Tensor | None]:
-    """Make the wrong formula in which query i sees the keys up to i + at(Nq, Nk), where that is not Nk - Nq; it returns o. Not clamped:
-    also keys past the end, whose scores and values are 0. nothing: the weight in rows that then see no key."""
+    """Make the wrong formula in which query i sees the keys up to i + at(Nq, Nk); it returns o.
+    Not clamped: keys that are not there, too, whose scores and values are 0.
+    nothing: in rows that then see nothing. Where that is Nk - Nq, o is right: what is wrong there is no such mistake."""
 
     def wrong(q, k, v, causal=False, scale=None, **_):
         nq, nk = q.shape[-2], k.shape[-2]
-        if not causal or at(nq, nk) == nk - nq:
+        if not causal:
             return None
+        if at(nq, nk) == nk - nq:
+            return attend(q, k, v, causal, scale=scale).o
         k, v = (x if clamped else torch.nn.functional.pad(x, (0, 0, 0, nq)) for x in (k, v))
         mask = torch.ones(nq, k.shape[-2], dtype=torch.bool, device=q.device).tril(at(nq, nk))
         return softened(mask, q, k, v, scale, nothing)

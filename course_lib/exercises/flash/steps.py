@@ -34,7 +34,7 @@ from course_lib.exercises.flash.mistakes import (
     ONLY_THE_MAXIMUM,
     OVERFLOW,
     POWERS_OF_2,
-    RACE,
+    RACE_IN_ONE_HEAD,
     ROUNDED_ACCUMULATOR,
     ROUNDED_SCORES,
     ROUNDED_SUMS,
@@ -200,7 +200,7 @@ one_head = Exercise(
         Coalesced("load", 1),
     ],
     mistakes=[
-        RACE,
+        RACE_IN_ONE_HEAD,
         unstored,
         UNSCALED,
         INVERSE_D,
@@ -264,7 +264,7 @@ causal_one_head = Exercise(
         Launches(1, 1),
     ],
     mistakes=[
-        RACE,
+        RACE_IN_ONE_HEAD,
         unstored,
         all_causal(
             UNSCALED,

@@ -94,6 +94,11 @@ def whole_by_the_last_row(w: Walk) -> torch.Tensor:
     return (w.keys < w.most // w.bn * w.bn) | (w.keys < w.sees)
 
 
+def whole_rounded_up(w: Walk) -> torch.Tensor:
+    """Count the tile that the first row of a block cuts, as without a mask, and then what a query sees."""
+    return (w.keys < w.up(w.fewest)) | (w.keys < w.sees)
+
+
 def not_rounded_down(w: Walk) -> torch.Tensor:
     """Count up to the end of the tile that the first row cuts, and what a query sees from there on once more."""
     return (w.keys < w.up(w.fewest)).long() + ((w.keys >= w.fewest) & (w.keys < w.sees)).long()

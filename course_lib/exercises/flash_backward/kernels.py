@@ -12,7 +12,7 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32, Drawing, against_copy
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash.criteria import GATES, TILE
-from course_lib.exercises.flash.mistakes import RACE, VIEWS, unstored
+from course_lib.exercises.flash.mistakes import RACE, RACE_IN_ONE_HEAD, VIEWS, unstored
 from course_lib.exercises.flash_backward.cases import backward, of_one_head, outputs
 from course_lib.exercises.flash_backward.criteria import products, scores_bytes
 from course_lib.exercises.flash_backward.mistakes import (
@@ -128,7 +128,7 @@ dkdv_one_head = Exercise(
     ],
     mistakes=[
         handed_q,
-        RACE,
+        RACE_IN_ONE_HEAD,
         unstored,
         swapped(0),
         *mistakes_of("dk", 0)[1:],  # the first is about another scale

@@ -15,6 +15,15 @@ from course_lib.criteria import GradedTrial
 from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
 from course_lib.exercises.attention import mistakes as of_attention
+from course_lib.exercises.attention.gradient_mistakes import (
+    DELTA_ADDED,
+    EARLY,
+    ENDS_EARLY,
+    IN_CUT_TILES,
+    LATE,
+    OF_DS,
+    UNMASKED,
+)
 from course_lib.exercises.attention.mistakes import has_nan
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.mistakes import in_bounds
@@ -82,13 +91,16 @@ p_and_ds = remembered(of_attention.p_and_ds)  # each side of a tile is tried on 
 
 
 def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float = 1.0) -> Callable[..., Any]:
-    """Make the wrong formula of (dq, dk, dv) by the chain rule of unit 08, with `minus` times delta, or with a mask that lets query i see
-    the keys up to i + edge(Nq, Nk) although lse comes from the right one; None where some query sees nothing, or that mask is right."""
+    """Make the wrong formula of (dq, dk, dv) by the chain rule of 08, with `minus` times delta, and a mask
+    that lets query i see the keys up to i + edge(Nq, Nk)
+    although lse knows better; None where some query sees nothing."""
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
         nq, nk = q.shape[-2], k.shape[-2]
-        if (causal and nq > nk) or (edge and (not causal or edge(nq, nk) == nk - nq)):
+        if (causal and nq > nk) or (edge and not causal):
             return None
+        if edge and edge(nq, nk) == nk - nq:
+            return gradients(q, k, v, do, causal, scale)  # what is wrong there is no such mistake
         mask = seen(nq, nk, False, q.device).tril(edge(nq, nk)) if edge else None
         p, ds = p_and_ds(q, k, v, do, causal, scale, mask, minus)
         ds = ds * (q.shape[-1] ** -0.5 if scale is None else scale)
@@ -145,14 +157,14 @@ def of_tiles(
     delta: Callable[..., torch.Tensor] = lambda x, _: x[..., None],
     *,
     exp: Callable[..., torch.Tensor] = torch.exp,
-    last: bool = False,
+    kept: Callable[[torch.Tensor, int], torch.Tensor] = lambda ends, _: ends >= 0,
     turned: bool = False,
     others: bool = False,
 ) -> Callable[..., Any]:
     """Make the wrong formula of (dq, dk, dv), not causal, from whole tiles of side x side, with one of these changes.
 
     lse, delta  (x, side) -> what is subtracted, of (..., Nq, 1) or (..., Nq, Nk)
-    last        sums of the last tile alone
+    kept        (how many keys or queries there are from each one on, side) -> which of them a sum takes in
     turned      of p and ds with each tile transposed in itself
     others      of products with v in place of k, do in place of q, q in place of do
     """
@@ -170,8 +182,8 @@ def of_tiles(
             p, ds = (x.flatten(-2).flatten(-3, -2) for x in (p, ds))
         if others:
             q, k, do = do, v, q
-        kept = torch.arange(n) >= n - side if last else torch.ones(n)
-        return scale * (ds * kept) @ k, scale * (ds.mT * kept) @ q, (p.mT * kept) @ do
+        here = kept(torch.arange(n, 0, -1), side)
+        return scale * (ds * here) @ k, scale * (ds.mT * here) @ q, (p.mT * here) @ do
 
     return wrong
 
@@ -201,9 +213,28 @@ def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = TIL
 
 def tiles_of(name: str, place: int) -> list[MistakeMatcher]:
     """List the matchers of mistakes within the tiles of dq, dk or dv (`name`). place: which result that is."""
+    along = "keys" if name == "dq" else "queries"
     alone = say("flash_backward.sums.the_last_tile_alone", name=name)
     turned = say("flash_backward.sums.turned", name=name, tile="p" if name == "dv" else "ds")
-    found = [in_tiles_of(name, place, alone, (16, 32, 64), last=True), in_tiles_of(name, place, turned, turned=True)]
+    found = [
+        in_tiles_of(name, place, alone, (16, 32), kept=lambda left, side: left <= side),
+        # of two tiles nobody can tell whether the sum lost the first, or did not begin with it
+        in_tiles_of(
+            name,
+            place,
+            say("flash_backward.sums.one_of_two_tiles", name=name, along=along),
+            (64,),
+            kept=lambda left, side: left <= side,
+        ),
+        *(
+            in_tiles_of(name, place, say(f"flash_backward.sums.{which}_is_left_out", along=along), sides, kept=kept)
+            for which, sides, kept in (
+                ("the_first_tile", (16, 32), lambda left, side: left <= left[0] - side),
+                ("the_last_tile", (16, 32, 64), lambda left, side: left > side),
+            )
+        ),
+        in_tiles_of(name, place, turned, turned=True),
+    ]
     if name == "dv":
         of_q = by_other_products(lambda p, difference, q, do: (p * difference, p, q))
         return [*found, slip(name, place, of_q, say("flash_backward.dkdv.dv_from_q"))]
@@ -294,14 +325,15 @@ def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
         ),
         slip(name, place, scaled(-1), say("flash_backward.sums.no_scale", name=name, other=other)),
         slip(name, place, scaled(1), say("flash_backward.sums.scaled_twice", name=name, other=other)),
-        slip(name, place, by_the_formula(minus=0.0), say("flash_backward.sums.no_delta", name=name)),
-        slip(name, place, by_the_formula(minus=-1.0), say("flash_backward.dkdv.delta_added")),
+        slip(name, place, by_the_formula(minus=0.0), say("flash_backward.sums.no_delta", name=name), times=100),
+        slip(name, place, by_the_formula(minus=-1.0), DELTA_ADDED),
         slip(
             name,
             place,
             by_other_products(lambda p, difference, q, do: (difference, p, do)),
             say("flash_backward.sums.no_p", name=name),
         ),
+        *(slip(name, place, wrong, says) for wrong, says in OF_DS),
     ]
 
 
@@ -309,12 +341,21 @@ def masks_of(name: str) -> list[MistakeMatcher]:
     """List the matchers of a wrong causal mask in a kernel whose first result is dq or dk (`name`)."""
     return [
         slip(name, 0, by_the_formula(lambda nq, nk: nq - nk), of_attention.THE_OTHER_WAY, each=True),
-        slip(name, 0, by_the_formula(lambda nq, nk: 0), of_attention.AT_THE_TOP_LEFT),
+        slip(name, 0, by_the_formula(lambda nq, nk: 0), of_attention.AT_THE_TOP_LEFT, each=True),
+        slip(name, 0, IN_CUT_TILES, of_attention.NOT_AT_THE_BOTTOM_RIGHT, each=True, strict=True),
         # in one case it could be one tile
         slip(name, 0, by_the_formula(lambda nq, nk: nk), say("flash_backward.sums.no_mask"), each=True),
         slip(name, 0, by_the_formula(lambda nq, nk: nk - nq - 1), say("flash_backward.dkdv.off_by_one")),
         slip(name, 0, by_the_formula(lambda nq, nk: nk - nq + 1), say("flash_backward.sums.one_key_more")),
+        slip(name, 0, UNMASKED, of_attention.NO_MASK_IN_A_TILE, each=True, strict=True),
+        *(slip(name, 0, slips, says, each=True, strict=True) for slips, says in WALKS[name]),
     ]
+
+
+WALKS = {  # of one program
+    "dq": [(slips, ENDS_EARLY) for slips in EARLY],
+    "dk": [(LATE, say("attention.attention_backward.the_walk_begins_late"))],
+}
 
 
 def swapped(place: int) -> MistakeMatcher:

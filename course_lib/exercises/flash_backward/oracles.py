@@ -10,7 +10,7 @@ import torch
 
 from course_lib.criteria import EPS32, roundings
 from course_lib.exercises.attention import oracles as of_attention
-from course_lib.exercises.attention.oracles import score_error
+from course_lib.exercises.attention.oracles import CHANCE, score_error
 from course_lib.exercises.cases import FP32
 from course_lib.exercises.flash.oracles import TOGETHER, attend, kernel_budget, visible
 from course_lib.exercises.remembered import remembered
@@ -72,9 +72,6 @@ def row_dots(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor:
 
 
 # ------------------------------------------------------------------------------------------------ budgets
-
-
-CHANCE = 5  # times the length of a random walk of roundings: honest ones get to 2
 
 
 def delta_budget(expected, dtype, arguments):

@@ -118,6 +118,17 @@ WRONG = [
     wrong("attention", "scores in half precision", [HALF], ("q.float() @ k.float().mT", "(q @ k.mT).float()")),
     wrong("attention", "a product with v in half precision", [HALF], ("(p @ v.float())", "(p.to(v.dtype) @ v)")),
     wrong("attention", "o in float32", [HALF], (".to(q.dtype), lse", ", lse")),
+    wrong("attention", "a scale of sqrt(D)", PLAIN, ("D**-0.5", "D**0.5")),
+    wrong("attention", "the mask shifted the other way", [CAUSAL, NOTHING], ("tril(Nk - Nq)", "tril(Nq - Nk)")),
+    wrong("attention", "the mask turned round", [CAUSAL, NOTHING], ("tril(Nk - Nq)", "triu(Nk - Nq)")),
+    wrong(
+        "attention",
+        "a mask after the softmax",
+        [CAUSAL, NOTHING],
+        ("        s = torch.where(sees, s, -inf)\n", ""),
+        ("    return (p @", "    if causal:\n        p = torch.where(sees, p, 0.0)\n    return (p @"),
+    ),
+    wrong("attention", "the maximum for lse", PLAIN, ("), lse\n", "), s.amax(-1)\n")),
     wrong("attention", "lse in base 2", PLAIN, ("), lse\n", "), lse * 1.4426950408889634\n")),
     wrong("attention", "o alone", PLAIN, (".to(q.dtype), lse", ".to(q.dtype)")),
     wrong("attention", "no heads", [ANY, CAUSAL, NOTHING, HALF], ("k.float().mT", "k.float().reshape(-1, D).T")),
@@ -174,6 +185,12 @@ WRONG = [
         [SHAPES, ANYWHERE, ANGLES],
         ("torch.stack(turned, -1).flatten(-2)", "torch.stack(turned, -1).reshape(-1, D)"),
     ),
+    wrong(
+        "rotary",
+        "positions in half precision",
+        [ANGLES],
+        ("positions[:, None].float()", "positions[:, None].to(x.dtype).float()"),
+    ),
     # -------------------- claims
     *(
         wrong("claims", name, TRUTHS, patch)
@@ -213,6 +230,7 @@ WRONG = [
         ("torch.where(m == -inf, 0, m)", "torch.where(torch.minimum(m_a, m_b) == -inf, 0, m)"),
     ),
     wrong("merge", "NaN of two empty states", [BOTH], ("torch.where(m == -inf, 0, m)", "m")),
+    wrong("merge", "a maximum of at least -100", [APART], ("torch.where(m == -inf, 0, m)", "m.clamp(min=-100)")),
     wrong(
         "merge",
         "absolute exponentials",
@@ -387,6 +405,46 @@ WRONG = [
         ("            m = s.amax(-1)", "            s = s.float()\n            m = s.amax(-1)"),
         ("acc = torch.zeros_like(qi)", "acc = torch.zeros_like(qi).float()"),
     ),
+    wrong("tiled_attention", "the maximum for lse", PLAIN, ("m + l.log()", "m")),
+    wrong("tiled_attention", "a scale of sqrt(D)", PLAIN, ("D**-0.5", "D**0.5")),
+    wrong(
+        "tiled_attention",
+        "a mean of each tile",
+        PLAIN,
+        (
+            "p.sum(-1), p @ v[..., j : j + bn, :].float()",
+            "torch.ones_like(m), p @ v[..., j : j + bn, :].float() / p.sum(-1)[..., None]",
+        ),
+    ),
+    wrong(
+        "tiled_attention",
+        "the first tile of keys left out",
+        PLAIN,
+        ("range(0, end * bn, bn)", "range(bn, end * bn, bn)"),
+    ),
+    wrong(
+        "tiled_attention",
+        "the last tile that a causal query sees left out",
+        [CAUSAL, NOTHING, SKIPS],
+        ("causal_tiles(pid, bm, bn, Nq, Nk)[1]", "causal_tiles(pid, bm, bn, Nq, Nk)[1] - 1"),
+    ),
+    wrong(
+        "tiled_attention",
+        "a key's number in its tile",
+        [CAUSAL, NOTHING, SKIPS],
+        ("torch.arange(j, j + s.shape[-1], device=q.device)", "torch.arange(s.shape[-1], device=q.device)"),
+    ),
+    wrong(
+        "tiled_attention",
+        "the state goes on to the next queries",
+        PLAIN,
+        ("    for pid in range(-(-Nq // bm)):\n", "    state = None\n    for pid in range(-(-Nq // bm)):\n"),
+        (
+            "        state = torch.full_like(acc[..., 0], -inf), torch.zeros_like(acc[..., 0]), acc\n",
+            "        n = qi.shape[-2]\n        if state is None:\n            state = torch.full_like(acc[..., 0], -inf), torch.zeros_like(acc[..., 0]), acc\n"
+            "        state = state[0][..., :n], state[1][..., :n], state[2][..., :n, :]\n",
+        ),
+    ),
     wrong("tiled_attention", "lse in base 2", PLAIN, ("m + l.log()", "(m + l.log()) * 1.4426950408889634")),
     wrong("tiled_attention", "lse without the maximum", PLAIN, ("m + l.log()", "l.log()")),
     wrong(
@@ -511,6 +569,49 @@ WRONG = [
         "D of the tile alone",
         [RAGGED, CAUSAL, HARD, HALF, NEVER],
         ("delta[..., i : i + B, None]", "(p * dp).sum(-1, keepdim=True)"),
+    ),
+    wrong(
+        "attention_backward",
+        "delta divided by D",
+        PLAIN,
+        ("(do.float() * o.float()).sum(-1)", "(do.float() * o.float()).mean(-1)"),
+    ),
+    wrong("attention_backward", "delta from do alone", PLAIN, ("(do.float() * o.float())", "do.float()")),
+    wrong("attention_backward", "delta added", PLAIN, ("(dp - delta", "(dp + delta")),
+    wrong(
+        "attention_backward",
+        "delta in half precision",
+        [HALF],
+        ("(do.float() * o.float()).sum(-1)", "(do * o).sum(-1).float()"),
+    ),
+    wrong("attention_backward", "ds without p", PLAIN, ("ds = p * (dp", "ds = (dp")),
+    wrong("attention_backward", "dp from k", PLAIN, ("doi @ vj.mT", "doi @ kj.mT")),
+    wrong(
+        "attention_backward", "the maximum for lse", PLAIN, ("base[..., i : i + B, None]", "s.amax(-1, keepdim=True)")
+    ),
+    wrong(
+        "attention_backward",
+        "dv without the mask",
+        [CAUSAL, NOTHING],
+        ("p.mT @ doi", "torch.exp(qi @ kj.mT * scale - base[..., i : i + B, None]).mT @ doi"),
+    ),
+    wrong(
+        "attention_backward",
+        "lse of the first queries",
+        [CAUSAL, NOTHING, HALF, NEVER],
+        ("base[..., i : i + B, None]", "base[..., : qi.shape[-2], None]"),
+    ),
+    wrong(
+        "attention_backward",
+        "ends with the first query of a tile",
+        [CAUSAL, NOTHING, NEVER],
+        ("j > i + B - 1 + Nk - Nq", "j > i + Nk - Nq"),
+    ),
+    wrong(
+        "attention_backward",
+        "a mask at the top left in the right tiles",
+        [CAUSAL, NOTHING],
+        ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"),
     ),
     wrong("attention_backward", "dq without the scale", PLAIN, ("ds @ kj * scale", "ds @ kj")),
     wrong("attention_backward", "dk without the scale", PLAIN, ("ds.mT @ qi * scale", "ds.mT @ qi")),

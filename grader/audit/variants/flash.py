@@ -199,6 +199,7 @@ WRONG = [
     wrong("causal_one_head", "sees one key fewer", [PLAIN], ("offs_m + 1 + Nk - Nq, Nk)", "offs_m + Nk - Nq, Nk)")),
     wrong("causal_one_head", "sees one key more", [PLAIN], ("offs_m + 1 + Nk - Nq, Nk)", "offs_m + 2 + Nk - Nq, Nk)")),
     wrong("causal_one_head", "the last row's tiles without a mask", [PLAIN], ("stop = tl.min(sees, 0) //", "stop = tl.max(sees, 0) //")),
+    wrong("causal_one_head", "the tile that the first row cuts without a mask", [PLAIN], ("tl.min(sees, 0) // BLOCK_N * BLOCK_N", "tl.cdiv(tl.min(sees, 0), BLOCK_N) * BLOCK_N")),
     wrong("causal_one_head", "the first part begins anew", [PLAIN], ("sees, whole, stop", "sees, 0, stop")),
     wrong("causal_one_head", "the comparison turned round", [PLAIN], ("< sees[:, None]", "> sees[:, None]")),
     wrong("causal_one_head", "the comparison turned round, from the first unseen key", [PLAIN], ("< sees[:, None]", ">= sees[:, None]")),

@@ -419,6 +419,9 @@ WRONG = [
     wrong("recomputed_gelu", "torch computes", WORK, ("return out\n", "return torch.nn.functional.gelu(x) * gate\n")),
     # -------------------- cross_entropy_backward
     wrong("cross_entropy_backward", "the target forgotten", PLAIN, ("(p - tl.where(offs_n == target, 1.0, 0.0))", "p")),
+    wrong(
+        "cross_entropy_backward", "lse of the next row", PLAIN, ("tl.load(lse_ptr + row)", "tl.load(lse_ptr + row + 1)")
+    ),
     wrong("cross_entropy_backward", "dloss forgotten", PLAIN, (" * dloss\n", "\n")),
     wrong(
         "cross_entropy_backward",

@@ -132,6 +132,13 @@ def test_the_second_case_that_reaches_a_mistake_is_named():
         (kernels.pointwise("entropy"), kernels.pointwise("entropy"), "lost.mixed", {}),
         (kernels.pointwise("x"), lambda x: x * x.max().item(), "host.number", {}),
         (kernels.pointwise("x"), lambda x: torch.sort(x).values, "host.operation", {"operation": "sort"}),
+        (kernels.pointwise("x"), lambda x: x * torch.tensor(20001).to(torch.bfloat16), "host.rounds", {}),
+        (
+            kernels.pointwise("x"),
+            lambda x: torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * 1j).flatten(-2),
+            "host.operation",
+            {"operation": "mul"},
+        ),
     ],
 )
 def test_what_has_no_meaning_in_a_field_is_refused_by_name(f, g, id, parameters):

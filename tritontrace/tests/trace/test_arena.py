@@ -60,4 +60,4 @@ def test_the_nearest_tensor(arena):
         (end + half, "a"), (end + half + 1, "b"), (b - 1, "b"), (b, "b"), (b + 2 + between, "b"),
         (b + 3 + between, "c"), (d + 500, "d"), (d + 10**12, "d"),
     ]  # fmt: skip
-    assert [(address, arena.nearest(address).name) for address, _ in nearest] == nearest
+    assert [(address, arena.nearest(address, arena.regions).name) for address, _ in nearest] == nearest

@@ -171,6 +171,25 @@ def test_a_wild_access_is_booked_on_the_tensor_of_its_line():
     assert (fault.line, fault.tensor) == (3, "y_ptr") and says(fault.sentence, OUTSIDE, element=999999999, size=4)
 
 
+@triton.jit
+def three_loads(x_ptr, y_ptr, z_ptr, o_ptr, first, second):
+    i = tl.program_id(0)
+    x, y, z = tl.load(x_ptr + i), tl.load(y_ptr + i + first), tl.load(z_ptr + i + second)
+    tl.store(o_ptr + i, x + y + z)
+
+
+@pytest.mark.parametrize(
+    "shifts, tensor", [((1, 0), "y_ptr"), ((0, 1), "z_ptr"), ((-9, 0), "y_ptr"), ((0, -9), "z_ptr")]
+)
+def test_of_several_loads_in_one_line_the_wild_one_is_told(shifts, tensor):
+    x, y, z = torch.zeros(8, dtype=torch.int64), torch.zeros(8), torch.zeros(8)
+    with pytest.raises(KernelFault) as raised, trace():
+        three_loads[(8,)](x, y, z, torch.zeros(8), *shifts)
+    fault = raised.value.fault
+    assert (fault.line, fault.tensor) == (3, tensor)
+    assert says(fault.sentence, OUTSIDE, tensor=f"`{tensor}`", element=8 if sum(shifts) > 0 else -9, size=8)
+
+
 @pytest.mark.parametrize("view", [torch.zeros(16)[:4], torch.zeros(16, 1).expand(16, 3)])
 def test_of_a_view_the_memory_behind_it_counts(view):
     with stopped(OUTSIDE, whole=False, size=16, tensor="`o_ptr`"), trace():

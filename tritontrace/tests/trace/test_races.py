@@ -885,7 +885,9 @@ def begin(faults: Faults, launch: Launch, parameters: dict, grid=(4, 2, 1), posi
     def find(low, high):
         return next((r for r in launch.regions if r.start <= low and high <= r.start + r.nbytes), None)
 
-    arena = SimpleNamespace(regions=launch.regions, find=find, nearest=lambda address: launch.regions[0])
+    arena = SimpleNamespace(
+        regions=launch.regions, find=find, nearest=lambda address, regions: next(iter(regions), None)
+    )
     faults.begin_launch(number, grid, arena, parameters, position)
 
 

@@ -52,8 +52,13 @@ class Host(Mode):
             if result.is_floating_point() and result.numel():
                 self._memory.put(result, UNWRITTEN)
             return result
+        if any(x.is_complex() and self._memory.knows(x.untyped_storage()) for x in given):
+            raise NotApplicable(_refusal(name))
         if not exact:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            if name in ("_to_copy", "copy_") and _rounds(given[-1], result):
+                raise NotApplicable(say("exact.host.rounds"))
+            return result
         operation = _ARITHMETIC.get(name) or _ARITHMETIC.get(name.removesuffix("_")) if name not in MOVES else None
         words = None
         if name in MOVES or operation is not None:
@@ -151,6 +156,16 @@ class _Integers(np.ndarray):
 
     def __new__(cls, values: Array) -> _Integers:
         return values.view(cls)
+
+
+def _rounds(whole: torch.Tensor, result: torch.Tensor) -> bool:
+    """Whether whole numbers were cast to floats that have not all of them: what is computed of these has no formula."""
+    with quietly():
+        return (
+            not whole.is_floating_point()
+            and result.is_floating_point()
+            and not torch.equal(result.double(), whole.double().expand_as(result))
+        )
 
 
 def _refusal(name: str) -> Message:

@@ -410,8 +410,9 @@ class Accesses:
         if outside.any():
             row = int(np.argmax(outside.any(1)))
             touched, number = addresses[row][active[row]], int(numbers[row])
+            mine = [batch for batch in self.batches if batch.instruction is at]
             raise KernelFault(
-                self._faults.out_of_bounds(at.op, at.site, touched, at.itemsize, number, self.batches, self.wrapped)
+                self._faults.out_of_bounds(at.op, at.site, touched, at.itemsize, number, mine, self.wrapped)
             )
         which = np.where(active, which, -1)  # pointers into several tensors, in one block
         for number in np.unique(which[active]):
@@ -472,6 +473,7 @@ class Accesses:
                 asked=at.asks,
                 by_all=at.by_all,
                 tensor=tensor,
+                instruction=at,
             ),
             at.unread,
         )

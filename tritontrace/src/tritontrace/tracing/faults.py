@@ -239,9 +239,9 @@ class Faults:
         batches: Sequence[Batch] = (),
         wrapped: Iterable[Site] = (),
     ) -> Fault:
-        """Return the fault of an access out of bounds. active: the addresses of the active lanes. batches: those of this launch so far;
-        wrapped: products of int32 that wrapped on the way to some address."""
-        region = self._meant(op, site, active, itemsize, batches)
+        """active: the addresses of the active lanes. batches: those of the same instruction in this launch so far; wrapped: products of
+        int32 that wrapped on the way to some address."""
+        region = self._meant(site, active, itemsize, batches)
         wild = int(active[0])
         if region is None:
             return self._stops("out of bounds", "out_of_bounds.no_tensor", site, "", program, does=_verb(op))
@@ -283,17 +283,17 @@ class Faults:
         self._sightings[kind, site.kernel, site.line, name] = sighting
         return sighting.report()
 
-    def _meant(self, op: Op, site: Site, active: np.ndarray, itemsize: int, batches: Sequence[Batch]) -> Region | None:
+    def _meant(self, site: Site, active: np.ndarray, itemsize: int, batches: Sequence[Batch]) -> Region | None:
         """The tensor that a wild access was meant for: an address alone does not say."""
         for address in (int(active.min()), int(active.max())):
             if region := self._arena.find(address, address + itemsize):
                 return region
-        here = {id(batch.region): batch.region for batch in batches if (batch.op, batch.site.line) == (op, site.line)}
+        here = {id(batch.region): batch.region for batch in batches if batch.site.line == site.line}
         named = {id(r): r for parameter, r in self._parameters.items() if _mentions(site.source, parameter)}
         for regions in (here, named):
             if len(regions) == 1:
                 return next(iter(regions.values()))
-        return self._arena.nearest(int(active[0])) if self._arena.regions else None
+        return self._arena.nearest(int(active[0]), [*named.values()] or self._arena.regions)
 
     def _meant_of(self, region: Region, site: Site) -> str:
         """The parameter that an access which left a region was meant for: the one that the line names, or else the first."""

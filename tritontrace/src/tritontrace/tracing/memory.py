@@ -193,6 +193,7 @@ class Batch:
     """One load, store or atomic of one place in a kernel, done by several programs together.
 
     tensor     what the kernel calls the tensor
+    instruction    which one did it: a line may have several loads
     programs   (n,) their numbers in start order, x fastest
     turn       its turn in this launch: one for all, since programs that learn of one another run one by one
     lowest     (n,) the address of each program's lowest active lane, in bytes from the start of the region
@@ -225,13 +226,14 @@ class Batch:
         asked: bool = False,
         by_all: bool = False,
         tensor: str = "",
+        instruction: object = None,
     ):
         self.op: Op = op
         self.site, self.region, self.programs, self.turn = site, region, programs, turn
         self.lowest, self.shape, self.addresses, self.mask = lowest, shape, addresses, mask
         self.itemsize, self.axes, self.duplicates, self.volatile = itemsize, axes, duplicates, volatile
         self.passed, self.asked, self.by_all = passed, asked, by_all
-        self.tensor = tensor
+        self.tensor, self.instruction = tensor, instruction
         self.puts: Callable[[], np.ndarray] | None = None
 
     @property
@@ -455,8 +457,10 @@ class Arena:
         i = bisect(self._starts, low) - 1
         return self.regions[i] if i >= 0 and high <= self._ends[i] else None
 
-    def nearest(self, address: int) -> Region:
-        return min(self.regions, key=lambda r: max(r.start - address, address - (r.start + r.nbytes - 1)))
+    @staticmethod
+    def nearest(address: int, regions: Iterable[Region]) -> Region | None:
+        """The nearest of these regions; None if there are none."""
+        return min(regions, key=lambda r: max(r.start - address, address - (r.start + r.nbytes - 1)), default=None)
 
     def end_launch(self, completed: bool) -> None:
         for region in self.regions:
