@@ -23,9 +23,9 @@ gradebook, the judge's own process) is told below the table. Of stock, the time 
 tracing and compiling together; its overhead is all else.
 
 Nothing is shared between submissions: a kernel is traced and compiled for each student, as if no other had written the same. But
-each worker of a large class has traced the published kernels before, and of one that equals them the front end is not asked
-again. Two thirds of this class's answers are the published ones, more than in a real one. (Verdicts are kept by what they depend on,
-the student's hidden inputs among it; a comment in each cell makes sure of it.)
+each worker of a large class has traced and compiled the published kernels before, and of one that equals them neither front end
+nor compiler is asked again. Two thirds of this class's answers are the published ones, more than in a real one. (Verdicts are kept
+by what they depend on, the student's hidden inputs among it; a comment in each cell makes sure of it.)
 
 What several GPUs bring is measured by benchmarks/class_on_gpus.py.
 """

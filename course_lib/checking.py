@@ -42,7 +42,7 @@ def verdict(
     later: Callable[[judging.Measure], None] | None = None,
     compile_seconds: float = afterwards.SECONDS,
 ) -> Verdict:
-    """The verdict on what the student's name stands for. Fresh inputs each time, unless a seed is given. later: see GPUPolicy."""
+    """Judge what the student's name stands for, on fresh inputs unless a seed is given, and return the Verdict. later: see GPUPolicy."""
     seed = secrets.randbits(31) if seed is None else seed
     trials = observed(exercise, entry, seed, compile_seconds)
     if isinstance(trials, Verdict):
@@ -67,7 +67,8 @@ def verdict(
 
 @one_thread()
 def observed(exercise: Exercise, entry: Any, seed: int, compile_seconds: float) -> list[Trial] | Verdict:
-    """Observe the student's name on all cases of the exercise, the compiler for so long; a verdict says why nothing was seen."""
+    """Return the trials of the student's function on all cases, or the verdict on why it did not run. compile_seconds: the compiler's
+    limit."""
     problem = _not_an_entry(exercise, entry)
     if problem:
         return criteria.refused(exercise, problem, "blank" if _is_blank(exercise, entry) else "refused")
@@ -112,7 +113,7 @@ _NOTHING: Any = object()  # no argument at all; None stands for an exercise that
 def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     """Judge `entry` (your function, or your prediction) as the grader would; show the findings, return the points."""
     if entry is _NOTHING or (isinstance(entry, str) and not isinstance(exercise_id, str)):
-        print(f"check takes the name of an exercise, then what you wrote for it: {_example(exercise_id, entry)}")
+        print(say("shown.check.arguments", example=_example(exercise_id, entry)))
         return 0.0
     try:
         exercise = twists.asked(find(exercise_id))
@@ -124,7 +125,7 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
         gpu_lock.prepare()
     watched = bool(render.shell()) and progress.is_watched()
     if timed.can_time(exercise) and not watched:
-        print("It runs on the GPU, too, and is timed there: ten to twenty seconds.", flush=True)
+        print(say("shown.afterwards.times_first"), flush=True)
     if older := stale.newer_version(exercise.entry):
         print(older, flush=True)
     computed = (
@@ -172,7 +173,7 @@ def _show_times_below(exercise: Exercise, found: Verdict, measure: judging.Measu
         logbook.record_best(replace(found, bonus=sum(finding.points for finding in findings), timing=timing))
         return afterwards.in_time(findings, timing.gpu)
 
-    afterwards.below("Its times on this GPU stand here when they are measured; the notebook goes on.", work)
+    afterwards.below(say("shown.afterwards.times_follow"), work)
 
 
 def _kept(exercise: Exercise, answered: Verdict) -> str:
@@ -208,7 +209,7 @@ _lost_again: Counter[str] = Counter()  # checks of an exercise in a row that gav
 def hint(exercise_id: str = _NOTHING) -> None:
     """Print the next hint of an exercise, from a nudge to nearly the answer; the last one stays."""
     if exercise_id is _NOTHING:
-        print('hint takes the name of an exercise, in quotes: hint("start.add_one")')
+        print(say("shown.hint.arguments"))
         return
     try:
         exercise = find(exercise_id)
@@ -219,8 +220,8 @@ def hint(exercise_id: str = _NOTHING) -> None:
     logbook.record_effort(exercise.id, "hints")
     number = min(_hints_given[exercise_id], len(hints) - 1)
     _hints_given[exercise_id] += 1
-    more = " (call again for a stronger one)" if number + 1 < len(hints) else ""
-    said = f"Hint {number + 1} of {len(hints)}: {hints[number]}{more}"
+    facts = {"number": number + 1, "hints": len(hints), "more": number + 1 < len(hints)}
+    said = say("shown.hint.hint", **facts, hint=hints[number])
     show(said, f"<div>{code(said)}</div>")
 
 

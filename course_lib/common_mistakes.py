@@ -20,7 +20,7 @@ FEWEST_ELEMENTS = 8  # of which a factor is no accident
 
 
 def misread(arguments: dict[str, Any], is_result_of: Callable[[dict[str, Any]], bool]) -> str:
-    """Say which argument is read by strides that are not its own, if the result is just what that gives.
+    """Return a remark that names the argument which was read by strides other than its own, if that gives just the result; else "".
 
     is_result_of   arguments -> whether the result is the right one of these
     """
@@ -54,7 +54,7 @@ def _other_strides(x: torch.Tensor) -> Iterator[tuple[str, dict[str, int], Seque
 
 
 def viewed(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor | None:
-    """The same memory by other strides; None where these lead out of it, or nowhere else."""
+    """Return the same memory as a view with these strides; None where they lead out of it, or give the same view."""
     last = x.storage_offset() + sum((n - 1) * s for n, s in zip(x.shape, strides, strict=True))
     if x.numel() == 0 or not 0 <= last < x.untyped_storage().nbytes() // x.element_size():
         return None
@@ -63,14 +63,14 @@ def viewed(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor | None:
 
 
 def stored_across(seen: torch.Tensor) -> torch.Tensor | None:
-    """Return the result that was meant if what is seen was stored by the strides of its transpose; None without two axes."""
+    """Return the result that was meant if `seen` was stored by the strides of its transpose; None without two axes."""
     if seen.dim() < 2 or min(seen.shape[-2:]) == 1:
         return None
     return seen.reshape(seen.mT.shape).mT
 
 
 def constant(right: torch.Tensor, seen: torch.Tensor) -> str:
-    """Say by which number each element is multiplied, or what is added to it, if that is one number for all of them."""
+    """Return a remark if every element is off by the same factor, or by the same added number; else ""."""
     right, seen = right.double(), seen.double()
     finite = bool(right.isfinite().all()) and bool(seen.isfinite().all())
     if (
@@ -90,7 +90,7 @@ def constant(right: torch.Tensor, seen: torch.Tensor) -> str:
 
 
 def rounded(right: torch.Tensor, seen: torch.Tensor) -> str:
-    """Say so if each element is the right one with the precision of a coarser dtype."""
+    """Return a remark if each element is the right one, rounded to a coarser dtype; else ""."""
     for dtype in (torch.bfloat16, torch.float16):
         finfo = torch.finfo(dtype)
         if finfo.eps <= torch.finfo(seen.dtype).eps or not torch.equal(seen.to(dtype).to(seen.dtype), seen):
@@ -102,8 +102,8 @@ def rounded(right: torch.Tensor, seen: torch.Tensor) -> str:
 
 
 def unread(trials: Sequence[Trial], wrong: Sequence[Trial]) -> str:
-    """Say which parameters no line of a kernel of the wrong trials uses, lengths left out: where one program has a row of its own,
-    none asks how many rows there are. What reaches past an end for want of a length is a fault, and is told."""
+    """Return a remark that names the parameters which no kernel of the wrong trials uses; else "". Lengths are left out: a program with a
+    row to itself need not know how many rows there are, and reaching past an end is a fault, which is reported."""
     lengths: dict[tuple[str, str], set[tuple[str, int]]] = {}  # (kernel, parameter) -> axes that were so long each time
     for trial in trials:
         axes = {
@@ -127,8 +127,8 @@ def unread(trials: Sequence[Trial], wrong: Sequence[Trial]) -> str:
 
 
 def other_way_round(wrong: Sequence[Trial]) -> str:
-    """Say how the programs of a grid are counted, if along an axis of the result as many blocks are stored as one axis of the grid has
-    programs, and the other axis of the grid has just as many as there would be."""
+    """Return a remark if the axes of a launch grid are swapped: along an axis of the result as many blocks are stored as the other axis of
+    the grid has programs; else ""."""
     for trial in wrong:
         grid = trial.evidence.launches[0].grid
         if len(trial.evidence.launches) > 1 or len(grid) < 2 or math.prod(grid[2:]) > 1:
@@ -156,7 +156,7 @@ def _stored_alone(out: Any) -> Iterator[tuple[int, int]]:
 
 
 def right_while_short(right: Sequence[Trial], wrong: Sequence[Trial]) -> str:
-    """Say along which one axis all that is wrong is longer than all that is right."""
+    """Return a remark that names the one axis along which all wrong cases are longer than all right ones; else ""."""
     if len(right) < 2 or len(wrong) < 2:
         return ""
     found: dict[

@@ -13,7 +13,7 @@ from tritontrace.results import Replay, Steps
 
 @dataclass
 class Timing:
-    """A speed ratio measured on a GPU in one interleaved run: baseline time / own time, with its spread."""
+    """A speed ratio measured on a GPU in one interleaved run: baseline's time / the answer's time, with its spread."""
 
     case: str
     baseline: str
@@ -46,7 +46,7 @@ class GPURun:
 
 @dataclass
 class Formula:
-    """The result of a call that is wrong, where nothing is rounded: tells its formula from its numbers.
+    """How a wrong result compares with the oracle where nothing is rounded: a wrong formula, or only wrong rounding.
 
     right    it is the right result
     like     places in Exercise.mistakes of those that give just this, and not the right result

@@ -84,7 +84,7 @@ class ErrorMap:
 
 @dataclass
 class Spent:
-    """How much of something a program spent, against what the task needs: "98,304 sectors are touched, 10,240 would do".
+    """Resources that an answer spent, against what the task needs: "98,304 sectors are touched, 10,240 would do".
 
     unit     of all three numbers, in the plural;  done  what was done to them: "touched", "moved"
     on       the case whose numbers these are
@@ -108,7 +108,7 @@ class CodeLine:
 
 @dataclass
 class Request:
-    """One request of a load or a store, up to 32 lanes, as it falls on memory: of all that its line makes, one that touches most.
+    """One request of a load or store, up to 32 lanes: of all that its line makes, one that touches most sectors.
 
     offsets    bytes of each active lane from the beginning of the tensor;  itemsize  bytes that each lane reads or writes
     """
@@ -121,7 +121,7 @@ class Request:
 
     @property
     def sectors(self) -> list[int]:
-        """The 32-byte sectors that it touches, ascending."""
+        """Return the numbers of the 32-byte sectors that the request touches, ascending."""
         return sorted({byte // 32 for o in self.offsets for byte in (o, o + self.itemsize - 1)})
 
 
@@ -198,12 +198,12 @@ class Finding:
 
     @property
     def blank(self) -> bool:
-        """Whether it is lost because nothing was written yet."""
+        """Whether the points are lost because nothing was written yet."""
         return self.lost and self.cause is not None and self.cause.kind == "blank"
 
     @property
     def wasteful(self) -> bool:
-        """Whether it is lost by what a right result costs."""
+        """Whether the points are lost by the cost of a right result."""
         return self.lost and self.about == "cost" and (self.cause is None or self.cause.kind == "waste")
 
     @property
@@ -216,7 +216,7 @@ class Finding:
 
     @property
     def lost(self) -> bool:
-        """Judged, and not passed: a part of its points may be earned."""
+        """Whether it was judged and did not pass; part of its points may still be earned."""
         return self.judged and not self.passed
 
 
@@ -247,12 +247,12 @@ class Verdict:
 
     @property
     def judged(self) -> bool:
-        """Whether anything is known of the program. If not, 0 is no mark: the grader failed (see criteria.unjudged)."""
+        """Whether any finding was judged. If none was, 0 is no mark: the grader failed (see criteria.unjudged)."""
         return not self.findings or any(finding.judged for finding in self.findings)
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome as data; render/verdicts.py has the words."""
+        """Return the outcome as data; render/verdicts.py has the words for it."""
         lost = [finding for finding in self.findings if finding.lost and not finding.bonus]
         kind = lost[0].cause.kind if lost and lost[0].cause else ""
         if not self.judged:
@@ -273,22 +273,22 @@ class Verdict:
 
     @property
     def waits(self) -> bool:
-        """Whether the compiler's word on some of it is still to come."""
+        """Whether some findings still wait for the compiler."""
         return any(finding.status == "waiting" for finding in self.findings)
 
     def until_compiled(self) -> Verdict:
-        """The verdict as it stands while the compiler goes on: what it was not asked in time is open, and earns nothing."""
+        """Return the verdict while the compiler is still running: findings that need it are "waiting" and earn nothing yet."""
         findings = [replace(f, status="waiting", points=0.0) if f.late else f for f in self.findings]
         return replace(self, findings=findings, points=self.points - self.points_of_late)
 
     @property
     def points_of_late(self) -> float:
-        """The points that nothing but a compiler that was not asked in time speaks for."""
+        """Return the points of findings that the compiler was not asked about in time."""
         return sum(finding.points for finding in self.findings if finding.late)
 
     @property
     def cause(self) -> Cause | None:
-        """The cause of the first finding that is not passed, apart from extra credit."""
+        """Return the cause of the first finding that did not pass, apart from extra credit."""
         return next((f.cause for f in self.findings if not f.passed and not f.bonus and f.cause), None)
 
 
@@ -306,8 +306,8 @@ class Criterion:
 
     @property
     def key(self) -> str:
-        """The name by which code knows the criterion, whatever its title says: its class and what it looks at. It is
-        unique within an exercise."""
+        """Return the name by which code knows the criterion, whatever its title says: its class and what it checks. Unique in an
+        exercise."""
         words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
         asked = getattr(getattr(self, "problem", None), "__name__", "")
         looks_at = [getattr(self, name, "") for name in ("name", "op", "tensor", "group")]
@@ -323,12 +323,12 @@ class Criterion:
         return Finding(self.title, 0, self.points, "failed", seen=seen, **more)
 
     def left_open(self, seen: str, **more: Any) -> Finding:
-        """Make a finding that is left open: nothing is known, and nothing is held against the answer."""
+        """Make a finding of status "not_judged", which costs no points."""
         return Finding(self.title, self.points, self.points, "not_judged", seen=seen, **more)
 
 
 class TimedCriterion(Criterion):
-    """A criterion on the time of one case, as a ratio to a baseline: what there is to time.
+    """Base of criteria on the time of one case, as a ratio to a baseline.
 
     vs        the baseline in a word or two
     needed    the arguments of a call -> bytes that the task moves at best; no honest time beats half the memory's bandwidth
@@ -413,10 +413,10 @@ class Exercise:
 
     @property
     def grade_id(self) -> str:
-        """nbgrader allows letters, digits, dashes and underscores in the id of a cell."""
+        """Return the id with dashes, as nbgrader allows only letters, digits, dashes and underscores in a cell's id."""
         return re.sub(r"\W", "-", self.id)
 
     @property
     def check_id(self) -> str:
-        """nbgrader's grade_id of the cell that holds the points."""
+        """Return nbgrader's grade_id of the cell that holds the points."""
         return f"{self.grade_id}-check"

@@ -25,7 +25,7 @@ Measure = Callable[[gpu_lock.Runner], Timing]
 
 @dataclass(frozen=True)
 class GPUPolicy:
-    """How a verdict uses this machine's GPU. run: takes a message to the process that has it;  counts: whether a result that is
+    """How judging uses this machine's GPU. run: takes a message to the process that has it;  counts: whether a result that is
     wrong there is wrong, or is only shown;  later: takes what measures the times, which a verdict does not wait for then."""
 
     run: gpu_lock.Runner = gpu_lock.run
@@ -44,7 +44,7 @@ def judge(
     evaluate: wrong_formulas.Evaluate | None = None,
     look: Look | None = None,
 ) -> Verdict:
-    """The verdict on the trials. What earned points runs on the GPU, too, where there is one that runs it, and is timed there.
+    """Judge the trials; return the verdict. Where a GPU runs the exercise, what earned points runs on it, too, and is timed.
 
     record: the calls of each case -> their logs. It raises ChildLost or ValueError, with a sentence, if it gets none.
     logs: those of the trials, if they are there;  gpu: None leaves it alone

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from course_lib import content
+from course_lib.catalogue import say
 from course_lib.evidence import Timing
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import UNITS, ids, titles, unit_of
@@ -29,23 +30,23 @@ LEFT = "style='text-align:left;font-weight:normal;padding-right:14px'"
 
 
 def path() -> Path:
-    """The file in which progress is kept."""
+    """Return the file in which progress is saved."""
     named = os.environ.get("COURSE_PROGRESS")
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     return Path(named) if named else data / "strides-to-flashattention" / "progress.json"
 
 
 def whereabouts() -> str:
-    """One sentence on `path()`, for the student."""
+    """Return a sentence for the student on where `path()` is."""
     if os.environ.get("COURSE_PROGRESS"):
-        place = "the file that COURSE_PROGRESS names"
+        place: str = say("shown.progress.named_file")
     else:
         place = str(path()).replace(str(Path.home()), "~", 1)
-    return f"Kept in {place}: they are yours, and stay when this copy of the course goes."
+    return say("shown.progress.kept", place=place)
 
 
 def best() -> dict[str, float]:
-    """Exercise id, or _extra(id) -> the most points that a check has given; {} if there is no file, or it cannot be read."""
+    """Return the most points that a check has given, by exercise id or _extra(id); {} if there is no file, or it cannot be read."""
     try:
         kept = json.loads(path().read_text())
         points: dict[str, float] = {}
@@ -73,7 +74,7 @@ class Attempt:
 
 
 def attempts(exercise_id: str) -> list[Attempt]:
-    """The attempts at an open task in the order in which they were made; none where they cannot be read."""
+    """List the attempts at an open task in the order in which they were made; [] where they cannot be read."""
     try:
         return [Attempt(**each) for each in _by_exercise(_attempts_path()).get(exercise_id, [])]
     except (TypeError, AttributeError):
@@ -81,7 +82,7 @@ def attempts(exercise_id: str) -> list[Attempt]:
 
 
 def record_attempt(exercise_id: str, attempt: Attempt) -> None:
-    """Keep an attempt, unless the last one spent the same and neither was timed."""
+    """Save an attempt, unless the last one spent the same and neither was timed."""
     made = attempts(exercise_id)
     if made and not attempt.ms and replace(made[-1], date=attempt.date) == attempt:
         return
@@ -109,7 +110,7 @@ def record_effort(exercise_id: str, what: Literal["checks", "hints"]) -> None:
 
 
 def effort(exercise_id: str) -> dict[str, int]:
-    """The checks and the hints of an exercise that were asked for here; none where that cannot be read."""
+    """Count the checks and the hints of an exercise that were requested on this machine; 0 where that cannot be read."""
     counted = _by_exercise(_effort_path()).get(exercise_id)
     counted = counted if isinstance(counted, dict) else {}
     return {what: n if type(n := counted.get(what)) is int else 0 for what in ("checks", "hints")}
@@ -121,7 +122,7 @@ def _effort_path() -> Path:
 
 @dataclass(frozen=True)
 class StatedRound:
-    """Formulas of one round of a work log.
+    """Formulas that a work log states for one round.
 
     before   they stood there while the round had no version
     traced   its version was seen: from then on the statement is kept as it is
@@ -134,8 +135,8 @@ class StatedRound:
 
 
 def record_statement(exercise_id: str, change: str, now: StatedRound) -> StatedRound:
-    """Keep what a round states, by what it says that it changes. Return what stood there when its version was first seen, or stands
-    there now."""
+    """Save what a round states, keyed by the change that it describes. Return the formulas as they were when the round's version was first
+    traced, or as they are now."""
     file = path().with_name("statements.json")
     everything = _by_exercise(file)
     rounds = everything.get(exercise_id)
@@ -156,8 +157,7 @@ _one_at_a_time = threading.Lock()  # times come from a thread of their own
 
 
 def record_best(verdict: Verdict) -> None:
-    """Keep the points if they are the best so far, and the time if there is one. A check works without this: where nothing can be
-    written, nothing is kept."""
+    """Save the points if they are the best so far, and the time if there is one. Does nothing where the file cannot be written."""
     with _one_at_a_time:
         if verdict.timing and verdict.timing.microseconds:
             everything = _by_exercise(_times_path())
@@ -168,14 +168,14 @@ def record_best(verdict: Verdict) -> None:
 
 
 def points_of(verdict: Verdict) -> dict[str, float]:
-    """The points and the extra credit of a verdict, as best() has them; none while it waits for the compiler, and none that the
-    compiler did not speak for."""
+    """Return the points and the extra credit of a verdict, keyed as in best(): none while it waits for the compiler, and none for findings
+    that the compiler was not asked about in time."""
     points = 0.0 if verdict.waits else verdict.points - verdict.points_of_late
     return {verdict.exercise: points, _extra(verdict.exercise): verdict.bonus}
 
 
 def time_of(exercise_id: str) -> Timing | None:
-    """The last time that a check measured on a GPU; None if there is none, or it cannot be read."""
+    """Return the last time that a check measured on a GPU; None if there is none, or it cannot be read."""
     entry = _by_exercise(_times_path()).get(exercise_id)
     try:
         return Timing(**entry) if entry else None
@@ -220,11 +220,11 @@ class Progress:
         return min(self.kept.get(exercise.id, 0.0), exercise.points)
 
     def extra(self, exercise: Exercise) -> float:
-        """Extra credit, as a check on a GPU gives it: never part of the points."""
+        """Return the extra credit of an exercise, as a check on a GPU gives it: never part of the points."""
         return self.kept.get(_extra(exercise.id), 0.0)
 
     def on_path(self, unit: str) -> list[Exercise]:
-        """The exercises of the unit's main path: its points are theirs."""
+        """List the exercises of the unit's main path: its points are theirs."""
         return [exercise for exercise in self.units.get(unit, []) if exercise.track == "path"]
 
     def done(self, exercise: Exercise) -> bool:
@@ -232,8 +232,8 @@ class Progress:
 
     @property
     def unit(self) -> str:
-        """The unit to go on with: the furthest that was begun, if its main path is not done, else the one after it whose path is
-        not; the first one if all are."""
+        """Return the unit to go on with: the furthest that was begun, if its main path is not done, else the next one whose path is not;
+        the first one if all are."""
         units = list(self.units)
         furthest = max((i for i, unit in enumerate(units) if any(map(self.points, self.units[unit]))), default=0)
         return next(filter(self._left, units[furthest:] + units[:furthest]), units[0])
@@ -243,44 +243,48 @@ class Progress:
 
     @property
     def next(self) -> str:
-        """Say which exercise of the main path is the first that has not all its points: in this unit, or else in the one to go on
-        with."""
+        """Return a sentence on the next exercise of the main path that lacks points: in this unit, or else in the unit to go on with."""
         unit = self.here if self._left(self.here) else self.unit
         if not self._left(unit):
-            return "All of the main path is done."
+            return say("shown.progress.all_done")
         exercise = self._left(unit)[0]
-        done = f"All of {titles.of(self.here)} is done. " if self.here in self.units else ""
-        got = self.points(exercise)
-        so_far = f", {got:g} of {exercise.points:g} points so far" if got else ""
-        said = f"about {exercise.minutes} minutes{so_far}."
+        done = say("shown.progress.unit_done", unit=titles.of(self.here)) if self.here in self.units else ""
+        got, title = self.points(exercise), titles.title(exercise.id)
+        points = {"begun": bool(got), "points": got, "out_of": exercise.points}
+        minutes = say("shown.progress.minutes", minutes=exercise.minutes, **points)
         if unit == self.here:
-            return f'Next in this unit: "{titles.title(exercise.id)}", {said}'
-        return f'{done}Next: "{titles.title(exercise.id)}" in {titles.of(unit)}, {said}'
+            return say("shown.progress.next_here", exercise=title, minutes=minutes)
+        return say("shown.progress.next", done=done, exercise=title, unit=titles.of(unit), minutes=minutes)
 
     def rows(self) -> list[tuple[str, int, int, float, float, str]]:
-        """(unit, exercises done, exercises, points, points to be had, the same of More and extra credit in words) of each unit.
-        All numbers are the main path's."""
+        """List (unit, exercises done, exercises, points, points to be had, the same of More and extra credit in words) for each unit. All
+        numbers are the main path's."""
         rows = []
         for unit, of_unit in self.units.items():
             path, more = self.on_path(unit), [e for e in of_unit if e.track == "more"]
             extra, in_more = sum(map(self.extra, of_unit)), sum(map(self.points, more))
-            said = f", {in_more:g} of {sum(e.points for e in more):g} in More" if in_more else ""
+            said = f", {in_more:g} of {sum(e.points for e in more):g} in More" if more else ""
             said += f" and {extra:g} extra" if extra else ""
             done, points = sum(map(self.done, path)), sum(map(self.points, path))
             rows.append((unit, done, len(path), points, sum(e.points for e in path), said))
         return rows
 
     def minutes_left(self, unit: str) -> int:
-        """Add up the minutes of what is not done of a unit's main path."""
+        """Sum the minutes of the exercises on a unit's main path that are not done."""
         return sum(exercise.minutes for exercise in self._left(unit))
 
     @property
     def total(self) -> str:
-        """Say in a sentence how much of the main path is done, and how long the rest takes."""
+        """Return a sentence on how much of the main path is done, and how long the rest takes."""
         rows, minutes = self.rows(), sum(map(self.minutes_left, self.units))
         points, out_of = sum(row[3] for row in rows), sum(row[4] for row in rows)
-        rest = f"{minutes / 60:.0f} hours" if minutes >= 90 else f"{minutes} minutes"
-        return f"{points:g} of {out_of:g} points on the main path{f', about {rest} left' if minutes else ''}."
+        long = minutes >= 90
+        rest = (
+            say("shown.progress.hours", hours=minutes / 60)
+            if long
+            else say("shown.progress.minutes_left", minutes=minutes)
+        )
+        return say("shown.progress.total", points=points, out_of=out_of, left=minutes > 0, rest=rest)
 
     def __repr__(self) -> str:
         wide = max(map(len, self.units))
@@ -298,7 +302,7 @@ class Progress:
             f"<tr><th scope='row' {LEFT}>{_link(unit)}</th>"
             f"<td {LEFT}><meter aria-hidden='true' min='0' max='1' value='{points / out_of:.3f}' style='width:{METER}px'></meter></td>"
             f"<td {LEFT}>{points:g} of {out_of:g}</td><td {LEFT}>{self.minutes_left(unit) or 'done'}</td>"
-            f"<td {LEFT}>{html.escape(extra.removeprefix(', ').removeprefix(' and '))}</td></tr>"
+            f"<td {LEFT}>{html.escape(extra.removeprefix(', ').removeprefix(' and ').replace(' in More', '')) or 'none'}</td></tr>"
             for unit, _, _, points, out_of, extra in self.rows()
         )
         below = html.escape(f"{self.total} {self.where}")
@@ -319,12 +323,12 @@ def _bar(share: float) -> str:
 
 
 def progress() -> Progress:
-    """Your points and what is next: the best that `check` has given you on this machine, whatever notebook it was in."""
+    """Return your points and what is next: the best that `check` has given you on this machine, whatever notebook it was in."""
     return progress_with(best(), unit_here(), whereabouts())
 
 
 def progress_with(kept: Mapping[str, float], here: str, where: str) -> Progress:
-    """Progress over all units, with these points."""
+    """Return the Progress over all units for these points."""
     units = {
         unit: list(import_module(f"course_lib.exercises.{module}").EXERCISES.values()) for unit, module in UNITS.items()
     }
@@ -332,21 +336,19 @@ def progress_with(kept: Mapping[str, float], here: str, where: str) -> Progress:
 
 
 def next_after(exercise: Exercise) -> str:
-    """Say what comes after an exercise that is done: the next of its unit's main path, and where the published solution is."""
+    """Return a sentence on what comes after a finished exercise: the next of its unit's main path, and where the published solution is."""
     module = exercise.id.partition(".")[0]
     if module not in UNITS.values():
         return ""
     unit = unit_of(exercise.id)
     of_unit = Progress({unit: [*import_module(f"course_lib.exercises.{module}").EXERCISES.values()]}, best(), unit)
     path_done = all(map(of_unit.done, of_unit.on_path(unit)))
-    next_one = (
-        f"The main path of {titles.of(unit)} is done: `progress()` says what comes next." if path_done else of_unit.next
-    )
+    next_one = say("shown.progress.path_done", unit=titles.of(unit)) if path_done else of_unit.next
     published = content.ROOT / "solutions" / unit
-    return f"{next_one} To compare: the published solution is in solutions/{unit}." if published.is_dir() else next_one
+    return say("shown.progress.to_compare", next=next_one, unit=unit) if published.is_dir() else next_one
 
 
 def unit_here() -> str:
-    """The unit whose notebook this kernel belongs to: JupyterLab names the notebook, and a unit's folder bears its name."""
+    """Return the unit whose notebook this kernel belongs to, by JupyterLab's session name or the folder's name; "" if neither is one."""
     paths = (Path(os.environ.get("JPY_SESSION_NAME", "")), Path.cwd())
     return next((part for path in paths for part in (path.stem, *reversed(path.parts)) if part in UNITS), "")

@@ -68,12 +68,12 @@ class SharedEffort:
 
 
 def write(metadata: MutableMapping[str, Any], what: CellRun | HandedOut | GradedOutput | SharedEffort) -> None:
-    """Say this of the notebook, cell or output whose metadata these are, in place of what was said before."""
+    """Store this in the metadata of a notebook, cell or output, replacing what was there."""
     metadata[KEY] = asdict(what)
 
 
 def read(metadata: Mapping[str, Any], kind: type[Kind]) -> Kind | None:
-    """Return what metadata say of that kind; None where they say nothing, or what is not of its form."""
+    """Return the entry of that kind in the metadata; None if there is none, or it is malformed."""
     answered = metadata.get(KEY)
     forms = {field.name: FORMS[str(field.type)] for field in fields(kind)}
     if not isinstance(answered, Mapping) or answered.keys() != forms.keys():
@@ -84,5 +84,5 @@ def read(metadata: Mapping[str, Any], kind: type[Kind]) -> Kind | None:
 
 
 def drop(metadata: MutableMapping[str, Any]) -> None:
-    """Remove what `write` wrote."""
+    """Remove from the metadata what `write` stored."""
     metadata.pop(KEY, None)

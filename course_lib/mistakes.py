@@ -21,14 +21,14 @@ NEARLY_ALL = 0.75
 
 
 def as_matrix(wrong: torch.Tensor) -> torch.Tensor:
-    """A boolean mask of any shape as (rows, columns): leading dimensions are folded, a vector is one row."""
+    """Reshape a boolean mask to (rows, columns): leading dimensions are folded, a vector is one row."""
     if wrong.dim() == 0:
         return wrong.reshape(1, 1)
     return wrong.reshape(-1, wrong.shape[-1])
 
 
 def error_map(wrong: torch.Tensor) -> ErrorMap:
-    """The share of wrong elements in each cell of a grid of at most 12 x 32 cells over the output; something is wrong."""
+    """Compute the share of wrong elements in each cell of a grid of at most 12 x 32 cells over the output; some must be wrong."""
     lead = list(wrong.shape[:-2])
     wrong = as_matrix(wrong).double()
     rows, columns = wrong.shape
@@ -48,7 +48,7 @@ def _edges(length: int, cells: int) -> list[int]:
 
 
 def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, values: bool = True) -> str:
-    """ "first at [3, 64]: expected 1.5, got 0.0", and how many there are; without `values`, where alone."""
+    """Return a phrase such as "first at [3, 64]: expected 1.5, got 0.0", and how many elements differ; without `values`, only the place."""
     index = tuple(int(i) for i in wrong.nonzero()[0])
     place = "[" + ", ".join(map(str, index)) + "]"
     count, total = int(wrong.sum()), wrong.numel()
@@ -76,7 +76,7 @@ def looks_like(
     unstored: int | None = None,
     poisoned: Sequence[str] = (),
 ) -> str:
-    """The mistake that such a result usually comes from, in a sentence or two; "" if it looks like none we know.
+    """Return a remark on the mistake that usually gives such a result; "" if it looks like no known one.
 
     kernel    whether kernels made it: without one, nothing is said of masks, grids and stores
     unstored  bytes of it that no kernel stored, as the trace saw; None if that is not known. What is wrong and was stored
@@ -214,12 +214,12 @@ def _period(bad: torch.Tensor, axis: str) -> str:
 
 
 def for_cases(chosen: Callable[[Case], bool], look: MistakeMatcher) -> MistakeMatcher:
-    """Make the mistake that looks at the trials of some cases alone."""
+    """Restrict a matcher to the trials of some cases."""
     return lambda trials: look([t for t in trials if chosen(t.case)])
 
 
 def every(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
-    """Say `sentence` if matches(output, **arguments) for every result that there is."""
+    """Make a matcher that returns `sentence` if matches(output, **arguments) for every result."""
 
     def look(trials: Sequence[Trial]) -> str:
         pairs = [p for t in trials for p in t.calls]
@@ -230,7 +230,7 @@ def every(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
 
 
 def miscounted(reasons: Mapping[tuple[str, object], str]) -> MistakeMatcher:
-    """Make the mistake that explains wrong predictions. reasons: (question, the answer of a likely miscount) -> what it forgets."""
+    """Make a matcher of wrong predictions. reasons: (question, the answer of a likely miscount) -> what it forgets."""
 
     def look(trials: Sequence[Trial]) -> str:
         answers = [output for t in trials for output in t.evidence.outputs if isinstance(output, dict)]
@@ -241,12 +241,12 @@ def miscounted(reasons: Mapping[tuple[str, object], str]) -> MistakeMatcher:
 
 
 def on_fault(kind: str, sentence: str) -> MistakeMatcher:
-    """Say `sentence` if the trace saw a fault of that kind."""
+    """Make a matcher that returns `sentence` if the trace saw a fault of that kind."""
     return lambda trials: sentence if any(f.kind == kind for t in trials for f in t.evidence.faults) else ""
 
 
 def on_race(stores: str) -> MistakeMatcher:
-    """Make a mistake that explains a race. stores: the sentence for several programs that store to the same element."""
+    """Make a matcher that explains a race. stores: the sentence for several programs that store to the same element."""
 
     def look(trials: Sequence[Trial]) -> str:
         between = {f.between for t in trials for f in t.evidence.faults if f.kind == "race"}
@@ -269,12 +269,12 @@ def in_tf32(trials: Sequence[Trial]) -> bool:
 
 
 def as_tf32(x: torch.Tensor) -> torch.Tensor:
-    """10 bits of what float32 has after the point; the others are dropped. In float64."""
+    """Truncate float32 to TF32, which has 10 bits after the point; return it in float64."""
     return (x.float().contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
 
 
 def on_exception(words: str, sentence: str) -> MistakeMatcher:
-    """Say `sentence` if a call ended with an exception of that class, or one that says `words`: Python's, torch's or Triton's own."""
+    """Make a matcher that returns `sentence` if a call ended with an exception of that class, or one whose message contains `words`."""
 
     def fits(cause: Cause | None) -> bool:
         return cause is not None and (
@@ -285,7 +285,7 @@ def on_exception(words: str, sentence: str) -> MistakeMatcher:
 
 
 def torch_did(operations: Collection[str], sentence: str) -> MistakeMatcher:
-    """Say `sentence` if one of these operations of torch was refused."""
+    """Make a matcher that returns `sentence` if one of these torch operations was refused."""
 
     def look(trials: Sequence[Trial]) -> str:
         refused = [t.evidence.cause for t in trials if t.evidence.refused and t.evidence.cause]
@@ -295,7 +295,7 @@ def torch_did(operations: Collection[str], sentence: str) -> MistakeMatcher:
 
 
 def row_by_row_into_columns(expected: Callable[..., torch.Tensor]) -> MistakeMatcher:
-    """Say so if a result holds what is expected, stored row by row into a matrix that lies column by column."""
+    """Make a matcher that returns a remark if the right result was stored row by row into a matrix that lies column by column."""
 
     def look(trials: Sequence[Trial]) -> str:
         for trial in trials:

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def in_words(output: Any) -> str:
-    """A logged result: "a tensor", "[a tensor, 3]", "{'x': a tensor}", "'2', a string"; at most 100 letters."""
+    """Describe a logged result: "a tensor", "[a tensor, 3]", "{'x': a tensor}", "'2', a string"; at most 100 letters."""
     nested = isinstance(output, list) or (isinstance(output, dict) and set(output) != {"unsupported"})
     text = _nested(output) if nested else as_written(output)
     return text if len(text) <= 100 else f"{text[:96]} ..."

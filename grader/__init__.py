@@ -1,6 +1,7 @@
 """The instructors' part: sources are built into notebooks, and what students hand in is judged.
 
     __main__.py          the commands
+    command_line.py      their arguments and options, and how they print
     child/               the processes that run student code, and what holds them
     judging/             an answer -> its verdict
     cohort/              a class: who judges what it hands in
@@ -46,12 +47,12 @@ GPUMode = Literal["none", "shown", "counts"]
 
 
 def sources(package: Path) -> list[Path]:
-    """All that a package can do and say: its code, and its catalogue of sentences."""
-    return sorted([*package.rglob("*.py"), *package.glob("catalogue/*.toml")])
+    """List the files that decide what a package does and says: its code, its catalogue of sentences, and its exercises' data."""
+    return sorted([*package.rglob("*.py"), *package.glob("catalogue/*.toml"), *package.glob("exercises/**/*.toml")])
 
 
 def exercises(unit: str) -> dict[str, Exercise]:
-    """The exercises of a unit such as "04_memory_coalescing", by id. Raises ValueError if there is no such unit."""
+    """Return the exercises of a unit such as "04_memory_coalescing", by id. Raises ValueError if there is no such unit."""
     from course_lib.exercises import UNITS
 
     if unit not in UNITS:
@@ -60,10 +61,10 @@ def exercises(unit: str) -> dict[str, Exercise]:
 
 
 def released(unit: str) -> Path:
-    """The notebook as students got it."""
+    """Return the path of the notebook as students got it."""
     return content.ROOT / "notebooks" / unit / f"{unit}.ipynb"
 
 
 def home() -> Path:
-    """The folder with submitted/, autograded/, feedback/, the gradebook and the secret: $GRADER_HOME, else the clone's grader/."""
+    """Return the folder with submitted/, autograded/, feedback/, the gradebook and the secret: $GRADER_HOME, else the clone's grader/."""
     return Path(os.environ.get("GRADER_HOME", content.OWN / "grader")).resolve()

@@ -2,144 +2,43 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
-import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from typer.core import TyperGroup
 
 import grader
 from course_lib import content
 from course_lib.exercises import UNITS
-from grader import disk
-from grader.gradebook import dates
+from grader.command_line import (
+    CORES,
+    Fields,
+    Risk,
+    Unit,
+    Units,
+    a_date,
+    app,
+    console,
+    existing,
+    existing_units,
+    in_a_sentence,
+    one_of,
+    print_lines,
+    print_sentence,
+    progress_bar,
+)
 from grader.lms import FORMS
 
 if TYPE_CHECKING:
     from course_lib.exercises.twists import Draw, Twist
     from grader.cohort.workers import Workers
-
-
-class Commands(TyperGroup):
-    """The commands. If the disk refuses something to any of them, the command ends with one sentence."""
-
-    def invoke(self, ctx: Any) -> Any:
-        # nbgrader's gradebook shows there, with its traceback, what it raises anyway
-        logging.getLogger("tornado.application").addFilter(lambda record: "nbgrader" not in record.pathname)
-        try:
-            return super().invoke(ctx)
-        except Exception as error:
-            if not (refusal := disk.refusal(error)):
-                raise
-            lost = "Nothing that was there is lost: mend that, and run the same command again."
-            raise typer.Exit(_say(f"Stopped, because something cannot be read or written: {refusal}. {lost}")) from None
-
-
-app = typer.Typer(
-    cls=Commands, add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False
-)
-console = Console()
-if not console.is_terminal:
-    console = Console(width=140)  # a file or a log has no edge to fold tables at
-
-
-def _units(named: list[str] | None) -> list[str] | None:
-    """The units that somebody named, if they exist."""
-    for unit in named or ():
-        if unit not in UNITS:
-            raise typer.Exit(_say(f"There is no unit {unit!r}. There are: {', '.join(UNITS)}."))
-    return named
-
-
-Units = Annotated[
-    list[str] | None,
-    typer.Argument(help="Units such as 04_memory_coalescing; all if none is given.", callback=_units),
-]
-
-
-def _unit(named: str) -> str:
-    """The unit that somebody named, if it exists: a slip is told before the libraries are loaded."""
-    _units([named])
-    return named
-
-
-def _date(named: str) -> str:
-    """The date that somebody named, if it is one."""
-    with in_a_sentence():
-        dates.utc(named)
-    return named
-
-
-def _one_of(*known: str, what: str) -> Callable[[str], str]:
-    """A callback that takes one of the known words; `what` says in a sentence what there is not."""
-
-    def check(named: str) -> str:
-        if named not in known:
-            raise typer.Exit(_say(f"{what} {named!r}. There are: {', '.join(known)}."))
-        return named
-
-    return check
-
-
-def _file(named: Path | None) -> Path | None:
-    """The file or folder that somebody named, if it exists."""
-    if named and not named.exists():
-        raise typer.Exit(_say(f"{named} does not exist."))
-    return named
-
-
-Unit = Annotated[str, typer.Argument(help="Such as 04_memory_coalescing.", callback=_unit)]
-CORES = len(os.sched_getaffinity(0))
-Fields = Annotated[
-    list[str] | None,
-    typer.Option("--field", help="A roster's column that is not known by its name: 'name=Volledige naam'. Repeat it."),
-]
-Risk = Annotated[bool, typer.Option("--accept-risk", help="Grade even where this machine offers no sandbox.")]
-
-
-OF_A_WHEEL = ("demo", "grade")
-NEEDS_A_CLONE = (
-    "An installed course has no hidden cases, and no sources to build from: what classes, builds and packs need is in a clone of "
-    "the repository or its unpacked zip, as `.venv/bin/python -m grader`."
-)
-
-
-@app.callback()
-def loading(context: typer.Context) -> None:
-    """Says why nothing is to be seen for a while, to a person who waits."""
-    if content.INSTALLED and context.invoked_subcommand not in OF_A_WHEEL:
-        raise typer.Exit(_say(NEEDS_A_CLONE))
-    if sys.stderr.isatty() and "--help" not in sys.argv:
-        print(f"{context.invoked_subcommand}: the libraries take some seconds to load.", file=sys.stderr)
-
-
-@contextmanager
-def in_a_sentence(kinds: type[Exception] | tuple[type[Exception], ...] = ValueError) -> Iterator[None]:
-    """End the command with the sentence of an exception of these kinds."""
-    try:
-        yield
-    except kinds as error:
-        raise typer.Exit(_say(str(error))) from None
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator:
-    """Yields a function (done, total) that moves a bar."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @app.command()
@@ -167,7 +66,7 @@ def build(
     from grader.building import units as table
 
     if again and not execute:
-        raise typer.Exit(_say("--again runs cells and --no-execute runs none: take one of them."))
+        raise typer.Exit(print_sentence("--again runs cells and --no-execute runs none: take one of them."))
     differences = [*index.check(grader.ROOT), *table.check(grader.ROOT)] if check else []
     for unit in units or UNITS:
         if check:
@@ -209,7 +108,7 @@ def autograde(
     Stopped at any moment, it goes on from there the next time: only what is missing or has changed is judged.
     """
     if not any(grader.home().glob(f"submitted/*/{unit}")):
-        raise typer.Exit(_say(_nothing_to_grade(grader.home(), unit)))
+        raise typer.Exit(print_sentence(_nothing_to_grade(grader.home(), unit)))
     from grader.child import sandbox
     from grader.cohort.workers import Dask, WorkersLost
 
@@ -244,7 +143,7 @@ def grade(
     gpu: grader.GPUMode = "shown",
     dry_run: bool = False,
 ) -> None:
-    """Judge, enter each submission into nbgrader's books as it is complete, then the table. only: these students, if any.
+    """Judge submissions, enter each into nbgrader's gradebook as it is complete, then show the table. only: these students, if any.
     dry_run: into a copy of the books, and only say whose marks would change.
 
     Two at a time would write over each other, so the second waits for the first.
@@ -292,7 +191,7 @@ def _grade(
     if not found:
         for note in unentered:
             console.print(note, markup=False)
-        raise typer.Exit(_say(_nothing_to_grade(home, unit)))
+        raise typer.Exit(print_sentence(_nothing_to_grade(home, unit)))
     with in_a_sentence():
         room = ClassGrader(home, workers=workers, accept_risk=accept_risk, again=again, gpu=gpu)
         plan = regrade.planned(books_at, unit, found, only, room.device, room.workers.places(gpu))
@@ -318,10 +217,10 @@ def _grade(
                 flags += [(graded.student, where or unit, flag) for where, flag in graded.read.flags]
                 notes += [f"to look at: {graded.student}: {exercise} {POISON}" for exercise in graded.poison]
     except KeyboardInterrupt:
-        _say("Stopped. What was judged is kept: the same command goes on from there.")
+        print_sentence("Stopped. What was judged is kept: the same command goes on from there.")
         raise typer.Exit(130) from None
     except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
-        raise typer.Exit(_say(str(error))) from None
+        raise typer.Exit(print_sentence(str(error))) from None
     if rehearsed:
         return _would_change(unit, plan.changed(), books.changes, unentered + unjudged)
     show_gradebook(home, unit)
@@ -337,7 +236,7 @@ def _grade(
     for note in sorted(unjudged):
         console.print(f"not judged, no mark: {note}", markup=False)
     if unjudged:
-        raise typer.Exit(_say("Mend that and run the same command again: what has no mark is judged anew."))
+        raise typer.Exit(print_sentence("Mend that and run the same command again: what has no mark is judged anew."))
     if unentered:
         raise typer.Exit(1)
 
@@ -411,7 +310,7 @@ def show_gradebook(home: Path, unit: str) -> None:
     with in_a_sentence():
         table, lines = in_a_terminal.gradebook(home, unit, console.width)
     console.print(table)
-    _say_all(lines)
+    print_lines(lines)
 
 
 @app.command()
@@ -421,12 +320,13 @@ def export(
         str,
         typer.Argument(
             help="exercises, criteria, canvas, moodle or feedback.",
-            callback=_one_of(*FORMS, "feedback", what="There is no export"),
+            callback=one_of(*FORMS, "feedback", what="There is no export"),
         ),
     ] = "exercises",
     to: Annotated[Path | None, typer.Option(help="The file to write; else reports/UNIT_FORM.csv.")] = None,
     roster: Annotated[
-        Path | None, typer.Option(help="The CSV that Canvas or Moodle exports: its students, its ids.", callback=_file)
+        Path | None,
+        typer.Option(help="The CSV that Canvas or Moodle exports: its students, its ids.", callback=existing),
     ] = None,
     column: Annotated[str, typer.Option(help="Canvas's name of the assignment, with its id: 'Unit 04 (1234)'.")] = "",
     field: Fields = None,
@@ -451,7 +351,7 @@ def export(
     exports.write(done.rows, path)
     frozen.note_export(grader.home(), unit)
     console.print(_maximum(unit), soft_wrap=True)
-    _say_all(in_a_terminal.by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)))
+    print_lines(in_a_terminal.by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)))
     if done.made:
         console.print(
             f"Canvas would make a new assignment {unit!r}. The roster has: {', '.join(done.made)}; --column names one of them.",
@@ -488,7 +388,7 @@ def _hand_back(unit: str, to: Path | None) -> None:
     disk.write({path: packed})
     frozen.note_export(grader.home(), unit)
     with suppress(results.NotGraded):
-        _say_all(in_a_terminal.behind(grader.home(), unit, results.gradebook(grader.home(), unit)))
+        print_lines(in_a_terminal.behind(grader.home(), unit, results.gradebook(grader.home(), unit)))
     for student in without:
         told = "has a page and no file that the LMS would know: hand this page back by itself"
         console.print(f"{student} {told}.", markup=False, soft_wrap=True)
@@ -501,14 +401,14 @@ def import_submissions(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder or a zip, as Canvas or Moodle exports it or one folder a student.", callback=_file
+            help="A folder or a zip, as Canvas or Moodle exports it or one folder a student.", callback=existing
         ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be imported.")] = False,
     times: Annotated[
         Path | None,
         typer.Option(
-            help="Moodle's grading worksheet of this assignment, which says who handed in when.", callback=_file
+            help="Moodle's grading worksheet of this assignment, which says who handed in when.", callback=existing
         ),
     ] = None,
 ) -> None:
@@ -529,7 +429,9 @@ def import_submissions(
 def roster(
     file: Annotated[
         Path,
-        typer.Argument(help="Canvas's gradebook or groups, Moodle's worksheet or participants: a CSV.", callback=_file),
+        typer.Argument(
+            help="Canvas's gradebook or groups, Moodle's worksheet or participants: a CSV.", callback=existing
+        ),
     ],
     field: Fields = None,
     by_login: Annotated[
@@ -537,7 +439,7 @@ def roster(
     ] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Who is not in it has left the class.")] = False,
 ) -> None:
-    """Say who is in the class, with sections and groups: who hands in nothing is then named."""
+    """Import who is in the class, with sections and groups, so that those who hand in nothing are named."""
     from grader.lms import enrolled, rosters
 
     with in_a_sentence():
@@ -551,7 +453,8 @@ def roster(
 @app.command()
 def twists(
     units: Annotated[
-        list[str] | None, typer.Argument(help="Ask for tasks of one's own in these units, too.", callback=_units)
+        list[str] | None,
+        typer.Argument(help="Ask for tasks of one's own in these units, too.", callback=existing_units),
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Not in these units any more; in none if none is named.")] = False,
     student: Annotated[str, typer.Option(help="Show the code and the tasks of this one.")] = "",
@@ -562,7 +465,7 @@ def twists(
         Path | None, typer.Option(help="A new folder: notebooks for each student, with the tasks in their text.")
     ] = None,
 ) -> None:
-    """Ask each student for tasks of their own in some exercises, drawn for each; write the codes that say which."""
+    """Give students twists in some exercises, drawn for each; write the codes that students need."""
     from grader.audit import twisted
     from grader.building import personal
     from grader.judging import twists as of_class
@@ -599,7 +502,7 @@ def _show_tasks(student: str, drawn: Draw, source: Callable[[str, Twist], str] |
 
 @app.command(name="grade")
 def grade_one(
-    notebook: Annotated[Path, typer.Argument(callback=_file)],
+    notebook: Annotated[Path, typer.Argument(callback=existing)],
     student: Annotated[
         str, typer.Option(help="Whose hidden inputs are drawn; the same as in the class for the same verdict.")
     ] = "",
@@ -618,7 +521,7 @@ def grade_one(
 
     if not student and of_class.units(grader.home()):
         raise typer.Exit(
-            _say("This class asks each student for tasks of their own: --student says whose notebook it is.")
+            print_sentence("This class asks each student for tasks of their own: --student says whose notebook it is.")
         )
     with in_a_sentence((ValueError, submission.Problem, sandbox.NoSandbox, canary.Broken)):
         graded = single.grade(notebook, student or notebook.stem, unit=unit, accept_risk=accept_risk)
@@ -635,7 +538,7 @@ def pack(
         typer.Argument(
             metavar="GRADER",
             help="gradescope or github.",
-            callback=_one_of("gradescope", "github", what="There is no pack for"),
+            callback=one_of("gradescope", "github", what="There is no pack for"),
         ),
     ],
     unit: Unit,
@@ -647,16 +550,16 @@ def pack(
 ) -> None:
     """Pack a unit for another grader: the zip of Gradescope's autograder, or a template repository for GitHub Classroom."""
     if to and not to.parent.is_dir():
-        raise typer.Exit(_say(f"There is no folder {to.parent} to write {to.name} to."))
+        raise typer.Exit(print_sentence(f"There is no folder {to.parent} to write {to.name} to."))
     if grader_of == "github" and not repository:
-        raise typer.Exit(_say("Name the course's repository on GitHub: --repository OWNER/NAME."))
+        raise typer.Exit(print_sentence("Name the course's repository on GitHub: --repository OWNER/NAME."))
     from grader.judging import twists as of_class
     from grader.packing import github, gradescope
 
     home = grader.home()
     if grader_of == "github" and unit in of_class.units(home):
         raise typer.Exit(
-            _say(
+            print_sentence(
                 f"{unit} asks each student for tasks of their own, and GitHub's runs may not know the secret that says which."
             )
         )
@@ -705,7 +608,7 @@ def slides(unit: Unit, to: Annotated[Path, typer.Option(help="An HTML file.")] =
 @app.command()
 def due(
     unit: Unit,
-    when: Annotated[str, typer.Argument(help="2026-11-30T23:59+01:00; local time without a zone.", callback=_date)],
+    when: Annotated[str, typer.Argument(help="2026-11-30T23:59+01:00; local time without a zone.", callback=a_date)],
     percent: Annotated[
         float | None, typer.Option(min=0, max=100, help="What each day begun costs, of the points earned.")
     ] = None,
@@ -724,7 +627,7 @@ def due(
         console.print(f"{unit} is due on {late.set_due(grader.home(), unit, when):%Y-%m-%d %H:%M} UTC")
         if late.without_times(grader.home(), unit):
             console.print(
-                "No submission of this unit says when it was handed in, so nobody is late here: that is your LMS's to say, or "
+                "No submission of this unit says when it was handed in, so nobody is late here: that is your LMS's to print_sentence, or "
                 "`import --times` reads it from Moodle's grading worksheet.",
                 soft_wrap=True,
             )
@@ -742,7 +645,7 @@ def counts(
         bool | None, typer.Option("--above/--not-above", help="Whether More may lift a score above the maximum.")
     ] = None,
 ) -> None:
-    """Show which exercises of a unit count in the class, or say it; the next autograde follows."""
+    """Show which exercises of a unit count in the class, or change it; the next autograde follows."""
     from grader.gradebook import counts as counting
 
     with in_a_sentence():
@@ -811,7 +714,7 @@ def kill_matrix(
             chosen = [v for v in chosen if v.exercise in (exercise, f"{UNITS[unit]}.{exercise}")]
         if not chosen:
             known = ", ".join(id.partition(".")[2] for id in grader.exercises(unit))
-            raise typer.Exit(_say(f"{unit} has no exercise {exercise!r} with variants. There are: {known}."))
+            raise typer.Exit(print_sentence(f"{unit} has no exercise {exercise!r} with variants. There are: {known}."))
         with progress_bar(unit) as progress:
             rows = matrix.run(chosen, progress)
         if write_remarks:
@@ -883,7 +786,7 @@ def doctor(
     ] = None,
     accept_risk: Risk = False,
 ) -> None:
-    """Say what this machine offers for grading, and what to do about each gap; judge published solutions for a proof."""
+    """Report what this machine offers for grading, and what to do about each gap; judge published solutions for a proof."""
     from grader import doctor as checks
 
     with in_a_sentence():
@@ -917,17 +820,6 @@ def demo(
             console.print(f"  {sample.student:<16}{sample.about}")
         grade(home, unit, workers=CORES, accept_risk=True, root=content.ROOT)
     console.print(f"{time.monotonic() - start:.0f} seconds")
-
-
-def _say(sentence: str) -> int:
-    console.print(sentence, markup=False)  # a student's name may look like markup
-    return 1
-
-
-def _say_all(lines: Iterable[str]) -> None:
-    """Print lines that a terminal, not Python, breaks: what is copied from one is whole."""
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

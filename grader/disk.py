@@ -19,7 +19,7 @@ OF_SQLITE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOP
 
 
 class WriteRefused(RuntimeError):
-    """The disk does not take what is written, or what it holds cannot be read. A clause that says why."""
+    """Raised, with a clause that says why, where the disk refuses a write, or a file cannot be read."""
 
 
 # trap: files of a home go through this: a full disk must leave the old file
@@ -45,8 +45,8 @@ def write(files: Mapping[Path, bytes]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read what a home keeps in a JSON file, by unit or by student; {} if there is no such file. Raises Refused if somebody has
-    written it by hand, and it is no JSON object any more."""
+    """Read a JSON file of the grader's home, by unit or by student; {} if there is no such file. Raises WriteRefused if it is no JSON
+    object any more."""
     try:
         kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
     except ValueError as error:
@@ -57,7 +57,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def refusal(error: BaseException | None, of: frozenset[int] = ANYTHING) -> str:
-    """The disk's refusal in the system's words; "" if the error is about anything else. of: numbers of the system's errors."""
+    """Return the disk's refusal in the system's words; "" if the error is about anything else. of: numbers of the system's errors."""
     if isinstance(error, WriteRefused):
         return str(error)
     if isinstance(error, OSError) and error.errno in of:

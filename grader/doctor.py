@@ -30,7 +30,7 @@ USER_NAMESPACES = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/pr
 
 
 class Check(NamedTuple):
-    """One thing: what is here, and, if that is not all it could be, what to do."""
+    """One row of the report: what this machine offers, and, if that is a gap, what to do."""
 
     what: str
     here: str
@@ -39,7 +39,7 @@ class Check(NamedTuple):
 
 
 def table(rows: list[Check]) -> Table:
-    """The rows as a table: what stops grading in red, what is less than it could be in yellow."""
+    """Render the rows as a table: what stops grading in red, what is less than it could be in yellow."""
     shown = Table("", "what", "here", "what to do", title="What this machine offers for grading")
     for row in rows:
         mark = "[red]✗[/]" if row.stops else "[yellow]![/]" if row.advice else "[green]✓[/]"
@@ -48,7 +48,7 @@ def table(rows: list[Check]) -> Table:
 
 
 def examine(folder: Path | None = None, *, accept_risk: bool = False) -> list[Check]:
-    """Every row, for grading in `folder` (default: the grader's home). Writes nothing."""
+    """List every check of this machine, for grading in `folder` (default: the grader's home). Writes nothing."""
     folder = folder or home()
     return [*_software(), *_sandbox(folder, accept_risk), *_gpu(), *_place(folder)]
 
@@ -56,7 +56,7 @@ def examine(folder: Path | None = None, *, accept_risk: bool = False) -> list[Ch
 def prove(
     units: Sequence[str] | None = None, folder: Path | None = None, *, accept_risk: bool = False
 ) -> Iterator[Check]:
-    """A row for each unit: whether its published solutions earn everything here, judged as submissions are. Takes seconds.
+    """Yield a row for each unit: whether its published solutions earn full points here, judged as submissions are. Takes seconds.
 
     units    default: those that have submissions in `folder`, else PROOF. Raises ValueError if there is no such unit
     """

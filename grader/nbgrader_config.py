@@ -21,14 +21,14 @@ STUB = "...  # your code here"
 
 
 def scripts_on_path() -> None:
-    """nbgrader starts `alembic` by its name for a new gradebook, also where no venv is activated."""
+    """Add this Python's scripts to PATH: nbgrader starts `alembic` by its name for a new gradebook, also where no venv is activated."""
     scripts = str(Path(sys.executable).parent)
     if scripts not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)])
 
 
 def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
-    """Settings for a class whose state lies in `home`. `extra` adds to sections: Autograde={"force": True}."""
+    """Return nbgrader's settings for a class whose state lies in `home`. `extra` adds to sections: Autograde={"force": True}."""
     home = Path(home).resolve()
     home.mkdir(parents=True, exist_ok=True)  # nbgrader would fail at its gradebook, and have removed what it replaces
     scripts_on_path()

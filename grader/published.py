@@ -20,7 +20,7 @@ IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
 def answer(exercise_id: str, source: str) -> list[tuple[str, str]]:
-    """Cells that define the exercise by `source`: imports first, and the published solutions of exercises that it calls, or of
+    """Return the cells that define the exercise by `source`: imports first, and the published solutions of exercises that it calls, or of
     whose helpers it calls one."""
     unit = unit_of(exercise_id)
     calls = set(re.findall(r"\b(\w+)\(", source)) - _defined(source)
@@ -56,7 +56,7 @@ def _more_imports(unit: str) -> str:
 
 @cache
 def solution_cells(unit: str) -> dict[str, str]:
-    """Exercise -> source of its cell in solutions/. A cell ends where the next `# %%` begins."""
+    """Return the source of each exercise's cell in a unit's published solutions. A cell ends where the next `# %%` begins."""
     source = content.ROOT / "solutions" / f"{unit}.py"
     text = source.read_text() if source.exists() else ""  # the suite's toy units have none
     cells = re.findall(r'^# %% exercise="([^"]+)".*\n((?:(?!# %%).*\n)*)', text, re.M)
@@ -64,12 +64,12 @@ def solution_cells(unit: str) -> dict[str, str]:
 
 
 def solution_cell(exercise_id: str) -> str:
-    """The published solution: the source of its cell in solutions/."""
+    """Return the source of an exercise's published solution."""
     return solution_cells(unit_of(exercise_id))[exercise_id]
 
 
 def published(exercise_id: str, name: str = "", *, on_the_cpu: bool = True) -> Any:
-    """The object that the published solution defines as `name`; without a name, the one that the exercise asks for."""
+    """Load the object that the published solution defines as `name`; without a name, the exercise's entry."""
     from tritontrace.replay import load  # brings torch and Triton
 
     entry = name or exercises(unit_of(exercise_id))[exercise_id].entry
@@ -77,7 +77,7 @@ def published(exercise_id: str, name: str = "", *, on_the_cpu: bool = True) -> A
 
 
 def called(exercise: Exercise, cells: list[tuple[str, str]]) -> Callable[..., Any]:
-    """The function that the cells of an answer define, called as a check calls it."""
+    """Load the function that the cells of an answer define, wrapped to be called as a check calls it."""
     from course_lib.execution.calls import CALLS
     from tritontrace.replay import load
 

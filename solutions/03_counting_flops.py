@@ -581,7 +581,7 @@ figures.flops.timers()
 
 # %% [markdown]
 # A number that cannot be true does no harm, because you notice it. The others look plausible: in the lower half of the
-# recorded picture, no timer lies on the pale ground, and yet three of four are wrong.
+# recorded picture, no timer lies on the orange ground, and yet three of four are wrong.
 #
 # The next exercise is about the first four cures. Its GPU is simulated, so the true time is known. There is only the
 # host's clock, but the work is so long that a launch stays within the 3 % that the check allows.

@@ -32,7 +32,7 @@ def lab(arguments: Sequence[str]) -> int:
 
 
 def next_(arguments: Sequence[str]) -> int:
-    """Say which exercise is next, and your points so far."""
+    """Print which exercise is next, and your points so far."""
     _parser(next_).parse_args(arguments)
     from course_lib.logbook import progress
 
@@ -126,7 +126,7 @@ def _parser(command: Callable[[Sequence[str]], int]) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the arguments say, those of the process if none are given; return the exit status."""
+    """Run the command that the arguments name, those of the process if none are given; return the exit status."""
     first, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     if first in COMMANDS:
         return COMMANDS[first](rest)

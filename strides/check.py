@@ -17,8 +17,8 @@ from tritontrace.replay import load
 
 
 def check(notebook: Path, exercise_id: str = "") -> int:
-    """Print the verdict on each exercise that is solved in a notebook, or on one alone, and keep the points for `strides next`.
-    1 if something of that lost points, or nothing could be judged."""
+    """Print the verdict on each exercise that is solved in a notebook, or on one alone, and save the points for `strides next`. Return 1 if
+    something lost points, or nothing could be judged."""
     try:
         wanted = find(exercise_id) if exercise_id else None
         found = validated(notebook)

@@ -14,7 +14,7 @@ SHELLS = {
 
 
 def candidates(line: str, commands: Collection[str]) -> list[str]:
-    """The words that can stand at the end of a line such as "strides gr", in place of the one that is begun there."""
+    """Return the completions of the last word of a line such as "strides gr"."""
     *before, begun = f"{line} ".split(" ") if line.endswith(" ") else line.split(" ")
     match [word for word in before if word][1:]:
         case []:

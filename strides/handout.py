@@ -11,8 +11,8 @@ from pathlib import Path
 
 
 def hand_out(unit: Path, mine: Path) -> str:
-    """Copy a unit for the student to work in. What is there already stays as it is: a notebook with newer code goes next to it,
-    under a name of its own. Returns a sentence on what is new for who has worked in it, or ""."""
+    """Copy a unit for the student to work in, keeping existing files: a notebook with newer code goes next to the old one, under another
+    name. Returns a message on what is new for a student who has begun it, or ""."""
     given = unit / f"{unit.name}.ipynb"
     version, note = hashlib.sha256(given.read_bytes()).hexdigest(), mine / ".handed_out"
     known = note.read_text().split() if note.exists() else []  # version, and code of that version
@@ -37,8 +37,8 @@ def hand_out(unit: Path, mine: Path) -> str:
 
 
 def sign(notebook: Path) -> None:
-    """Write into a copy which Python runs it, in the words of its kernel: JupyterLab would, and call the notebook changed as soon as
-    it is open. Which release it is, it says already."""
+    """Write into a copy which Python runs it, in the words of its kernel: JupyterLab would, and call the notebook changed as soon as it is
+    open. Which release it is, it says already."""
     content = json.loads(notebook.read_text("utf-8"))
     content.setdefault("metadata", {})["language_info"] = {
         "codemirror_mode": {"name": "ipython", "version": sys.version_info.major},
@@ -53,6 +53,6 @@ def sign(notebook: Path) -> None:
 
 
 def code_of(notebook: Path) -> str:
-    """A hash of a notebook's code cells."""
+    """Hash a notebook's code cells."""
     cells = json.loads(notebook.read_text("utf-8"))["cells"]
     return hashlib.sha256(json.dumps([c["source"] for c in cells if c["cell_type"] == "code"]).encode()).hexdigest()

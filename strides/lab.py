@@ -21,7 +21,7 @@ EDGES = f"--LabApp.extra_labextensions_path={SETTINGS / 'labextensions'}"  # wha
 
 
 def work(folder: Path, options: Sequence[str]) -> int:
-    """Hand out what is new and open the unit that is next in `folder`. options: for JupyterLab."""
+    """Hand out what is new and open JupyterLab at the next unit in `folder`. options: for JupyterLab."""
     units = sorted(p for p in (content.ROOT / "notebooks").iterdir() if (p / f"{p.name}.ipynb").exists())
     for news in filter(None, [hand_out(unit, folder / unit.name) for unit in units]):
         print(news)
@@ -42,8 +42,8 @@ def solutions(folder: Path, options: Sequence[str]) -> int:
 
 
 def next_unit() -> str:
-    """Ask the course's own account of progress which unit is next, in another process, which the lab need not carry along; the
-    first one, if it cannot say."""
+    """Return the next unit by the course's progress, computed in another process, which the lab need not carry along; the first one, if
+    that fails."""
     asked = [sys.executable, "-c", "from course_lib import progress; print(progress().unit)"]
     answer = subprocess.run(asked, capture_output=True, text=True).stdout.strip()
     return answer or min(path.name for path in (content.ROOT / "notebooks").iterdir() if path.is_dir())

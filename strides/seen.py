@@ -27,8 +27,8 @@ SEED = 0
 def traced(
     notebook: Path, exercise: Exercise, case: str = "", before: Callable[[Trace], object] = lambda seen: None
 ) -> Trace:
-    """Trace the answer to an exercise on one of its public cases, the first if none is named. before: what is asked of the trace before
-    a kernel runs. Raises ValueError, which says why, where there is nothing to trace."""
+    """Trace the answer to an exercise on one of its public cases, the first if none is named. before: called with the trace before a kernel
+    runs. Raises ValueError, with a message, where there is nothing to trace."""
     if exercise.kind != "kernel":
         raise ValueError(f"{exercise.id} asks for no kernel, so there is nothing to trace.")
     chosen = next((each for each in exercise.cases if case in ("", each.name)), None)
@@ -47,12 +47,12 @@ def traced(
 
 
 def place(text: str) -> tuple[int, ...]:
-    """Read a program's place in its grid: "3", or "1,0" along two axes."""
+    """Parse a program's place in its grid: "3", or "1,0" along two axes."""
     return tuple(map(int, text.split(",")))
 
 
 def main() -> int:
-    """Print what is asked for; return 1 where there is nothing to see, and say why."""
+    """Print a trace or a diff; return 1, with a message, where there is nothing to see."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     for name, words in (("trace", ["file"]), ("watch", ["file"]), ("diff", ["file", "after"])):

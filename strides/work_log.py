@@ -14,7 +14,7 @@ from tritontrace.replay import load
 
 
 def write(notebook: Path, exercise_id: str, out: Path) -> int:
-    """Write the page of a work log and print what became of its rounds; 1, and a sentence, where there is none."""
+    """Write the page of a work log and print the state of its rounds; return 1, with a message, where there is none."""
     try:
         exercise = work_logs.exercise_of(exercise_id)
         line = next((line for line in validated(notebook).lines if line.exercise.id == exercise.id), None)

@@ -1,9 +1,11 @@
 """Criteria: pure functions of what was observed. Each gives one Finding.
 
-results.py   is the result right? Did a kernel make it? Does it compile?
+results.py   a result beside the right one: the first difference, and where
+gates.py     is the result right? Did a kernel make it? Does it compile?
 blocks.py    are blocks as large as a warp?
 copies.py    does a kernel copy an input?
-memory.py    what it did to memory: bytes, sectors, re-reads, launches, buffers, what is kept for backward
+costs.py     how the work was cut: programs, launches, products, atomics; the base of all criteria that count
+memory.py    what it did to memory: bytes, sectors, re-reads, buffers, what is kept for backward
 answers.py   answers by name, of which some could be guessed
 on_gpu.py    is it right on a GPU, too?
 speed.py     how fast it was, there
@@ -22,22 +24,11 @@ from course_lib.catalogue import say
 from course_lib.criteria import blocks
 from course_lib.criteria.answers import Numbers, Truths
 from course_lib.criteria.budgets import EPS32, roundings, sum_budget
-from course_lib.criteria.memory import (
-    BuffersBelow,
-    Coalesced,
-    DotFlops,
-    Launches,
-    NoAtomics,
-    Programs,
-    Rereads,
-    Saves,
-    Traffic,
-    accesses,
-    copy_bytes,
-    passed_on,
-)
+from course_lib.criteria.costs import CostCriterion, DotFlops, Launches, NoAtomics, Programs, accesses, passed_on
+from course_lib.criteria.gates import Compiles, Correct, Holds, TritonDidTheWork
+from course_lib.criteria.memory import BuffersBelow, Coalesced, Rereads, Saves, Traffic, copy_bytes
 from course_lib.criteria.on_gpu import RightOnGPU
-from course_lib.criteria.results import Compiles, Correct, CostCriterion, GradedTrial, Holds, TritonDidTheWork, of_group
+from course_lib.criteria.results import GradedTrial, of_group
 from course_lib.criteria.speed import Speed
 from course_lib.evidence import SmallestFault
 from course_lib.exercise import CauseKind, Criterion, Exercise, Finding, Status, Trial, Verdict
@@ -83,7 +74,7 @@ NOT_YET = say("criteria.seen.not_yet")
 
 
 def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = True) -> Verdict:
-    """All findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged".
+    """Return the verdict: all findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged".
 
     gpu_counts   of cases that ran on a GPU: whether a result that is wrong there is wrong. If not, it is shown and costs nothing
     """
@@ -149,7 +140,7 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
 
 
 def of_speed(exercise: Exercise, measured: Sequence[Trial]) -> list[Finding]:
-    """The findings on speed, which are extra credit. measured: trials of which one has a timing, or none."""
+    """Return the findings on speed, which are extra credit. measured: trials of which one has a timing, or none."""
     findings = [
         _named(criterion, criterion.judge(exercise, measured) if measured else _unknown(criterion, "not_measured"))
         for criterion in exercise.bonus
@@ -221,7 +212,7 @@ def _unknown(criterion: Criterion, status: Status) -> Finding:
 
 
 def refused(exercise: Exercise, sentence: str, cause: CauseKind | Cause = "refused") -> Verdict:
-    """The verdict on something that could not be observed at all, for this cause, or one of this kind; `sentence` tells it."""
+    """Return the verdict on an answer that could not be run at all. cause: why, or a kind of cause; `sentence` is shown."""
     cause = Cause(cause) if isinstance(cause, str) else cause
     missed = say(f"criteria.seen.{'not_begun' if cause.kind == 'blank' else 'does_not_run'}")
     title = say("criteria.seen.runs")
@@ -231,8 +222,7 @@ def refused(exercise: Exercise, sentence: str, cause: CauseKind | Cause = "refus
 
 
 def unjudged(exercise: Exercise, sentence: str) -> Verdict:
-    """Make the verdict for a program about which nothing is known because the grader itself failed: none of its
-    findings is judged."""
+    """Return the verdict on an answer about which nothing is known because the grader itself failed: no finding is judged."""
     verdict = refused(exercise, sentence, "grader_failed")
     verdict.findings[0].status = "not_judged"
     return verdict

@@ -12,7 +12,7 @@ from course_lib.exercise import Criterion, Exercise, Finding, Trial
 
 @dataclass
 class Numbers(Criterion):
-    """Answers by name that are numbers. Each right one earns its share."""
+    """Criterion on named answers that are numbers: each right one earns its share."""
 
     points: float
     title: str
@@ -47,8 +47,8 @@ class Numbers(Criterion):
 
 @dataclass
 class Truths(Numbers):
-    """Answers by name that are True or False. They earn the share of the true ones that is right, plus that of the
-    false ones, minus what anybody gets who writes the same word everywhere."""
+    """Criterion on named answers that are True or False. It earns the share of the true ones that is right, plus that of the false ones,
+    minus what anybody gets who writes the same word everywhere."""
 
     @staticmethod
     def asks(expected: object) -> bool:

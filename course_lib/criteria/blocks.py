@@ -14,7 +14,7 @@ FEW = 4  # lanes that have work: with fewer, the others are there for show
 
 
 def small_blocks(trial: Trial) -> Cause | None:
-    """The cause if nearly all that the kernels of a case move is moved in blocks with fewer elements than a warp has threads."""
+    """Return the cause if nearly all bytes of a case are moved in blocks with fewer elements than a warp has threads, else None."""
     ran = [a for launch in trial.evidence.launches for a in launch.accesses if a.instructions]
     moved = sum(a.bytes for a in ran)
     small = [a for a in ran if _block(a) < WARP]
@@ -36,6 +36,6 @@ def _whole(access: Access) -> int:
 
 
 def in_words(cause: Cause) -> str:
-    """Say what such a kernel does to a GPU, and what to do."""
+    """Return the message on such small blocks: what they cost on a GPU, and what to do."""
     elements = int(cause.details["elements"])
     return say(f"criteria.blocks.{'masked' if 'masked' in cause.details else 'small'}", elements=elements)

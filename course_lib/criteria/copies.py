@@ -10,7 +10,7 @@ from tritontrace.results import Launch
 
 
 def copied_inputs(trial: Trial) -> tuple[str, str]:
-    """(the kernel that copies inputs, a clause about it) of the first launch of a trial that copies some; ("", "")."""
+    """Return (kernel, clause that names the inputs) of the first launch of a trial that copies inputs; ("", "") if none does."""
     for launch in trial.evidence.launches:
         if names := [f"`{name}`" for name in copied_by(launch)]:
             return launch.kernel, say("criteria.result.copies", kernel=launch.kernel, inputs=names)
@@ -18,7 +18,7 @@ def copied_inputs(trial: Trial) -> tuple[str, str]:
 
 
 def copied_by(launch: Launch) -> list[str]:
-    """The tensors that a launch copies: it loads each element of them once, and stores as many to buffers of as many elements."""
+    """List the tensors that a launch copies: it loads each element of them once, and stores as many to buffers of as many elements."""
     loaded, stored = Counter[str](), Counter[str]()
     for access in launch.accesses:
         if access.op != "atomic":
@@ -30,5 +30,5 @@ def copied_by(launch: Launch) -> list[str]:
 
 
 def is_made(tensor: str) -> bool:
-    """Whether a tensor was made in the call, by its name in a trace."""
+    """Whether a tensor was allocated during the call, by its name in a trace ("buffer...", "out...")."""
     return tensor.startswith(("buffer", "out"))

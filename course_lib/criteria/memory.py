@@ -1,30 +1,28 @@
-"""Criteria for what kernels did to memory: bytes, sectors, re-reads, launches, buffers, what is kept for the backward
-pass, and how many programs shared the work. All of it is counted, not timed."""
+"""Criteria for what kernels did to memory: bytes, sectors, re-reads, buffers, what is kept for the backward pass. All of it is
+counted, not timed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria.results import CostCriterion, of_group
-from course_lib.exercise import CodeLine, Exercise, Finding, Request, Spent, Trial
+from course_lib.criteria.costs import (
+    MIN_PROGRAMS,
+    CostCriterion,
+    ParallelWork,
+    accesses,
+    footprints,
+    is_result,
+    labels,
+    moved_bytes,
+)
+from course_lib.exercise import CodeLine, Finding, Request, Spent, Trial
 from tritontrace.results import Access, Cause, Footprint, Launch, Saved, tensors_of
 from tritontrace.words import rounded
-
-
-def accesses(trials: Sequence[Trial], op: str) -> list[Access]:
-    """List all loads, or all stores, of these trials. An atomic counts as both."""
-    kinds = (op, "atomic")
-    return [a for t in trials for launch in t.evidence.launches for a in launch.accesses if a.op in kinds]
-
-
-def _footprints(trials: Sequence[Trial]) -> list[Footprint]:
-    return [f for t in trials for launch in t.evidence.launches for f in launch.footprints]
 
 
 def _sectors(accesses: Sequence[Access]) -> tuple[int, float]:
@@ -34,7 +32,7 @@ def _sectors(accesses: Sequence[Access]) -> tuple[int, float]:
 
 @dataclass
 class Coalesced(CostCriterion):
-    """Loads (or stores) touch hardly more 32-byte sectors than the bytes they use would fill.
+    """Criterion: loads (or stores) touch hardly more 32-byte sectors than the bytes they use would fill.
 
     Compared for each line that moves at least 2 % of the bytes, and for all other lines together: the sectors touched
     against the useful bytes / 32. Accesses of single elements (an index, a length) do not count for a small tensor that
@@ -124,90 +122,6 @@ class Coalesced(CostCriterion):
         return [a for a in accesses if a.tensor not in small and a.bytes]
 
 
-MIN_PROGRAMS = 32
-"""Programs that keep a GPU busy where a case is large enough: most of a T4's 40 SMs, a quarter of an H200's 132."""
-
-BYTES_OF_A_PROGRAM = 1 << 16
-"""What an honest program may take of a task, read and written: 8 rows of 1024 floats. A case that has fewer such parts than the
-programs that are asked for asks for no more than it has."""
-FEW_PROGRAMS = 8
-"""Programs that even a small case asks for, where a criterion asks for as many."""
-
-
-def effective_programs(trial: Trial) -> int:
-    """How many programs do a fair share: what a call needs, divided by half of what the busiest program moves.
-
-    The need counts each byte of an argument or a result once, so that bytes which are moved again, or through buffers, are
-    nobody's share. Launches follow one another, so what the busiest program of each moves adds up.
-    """
-    launches = trial.evidence.launches
-    moved = [launch.busiest_bytes for launch in launches]
-    programs = max(
-        la.programs for la in launches if 20 * la.busiest_bytes >= max(moved)
-    )  # a launch for show does not count
-    return min(programs, 2 * sum(_needed_bytes(trial)) // max(1, sum(moved)))
-
-
-def _needed_bytes(trial: Trial) -> list[int]:
-    """Bytes of each argument that is read, and of each result: each byte once."""
-    inputs, needed = _labels(trial.inputs[-1]), {}
-    for f in _footprints([trial]):
-        once = f.read_distinct_bytes if f.tensor in inputs else f.written_distinct_bytes * _is_result(f.tensor)
-        needed[f.tensor] = min(f.nbytes, needed.get(f.tensor, 0) + once)
-    return list(needed.values())
-
-
-def _is_result(tensor: str) -> bool:
-    return tensor.partition("[")[0] == "out"
-
-
-class ParallelWork(CostCriterion):
-    """A criterion on what kernels spare while many programs share the work: one program that does it all spares much by
-    itself, and leaves a GPU idle. programs: the number that must be at work in the group's case with the most."""
-
-    programs: int
-
-    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        found = super().judge(exercise, trials)
-        group = [t for t in of_group(trials, self.group) if t.evidence.launches]
-        if not found.passed or not group:
-            return found
-        largest = max(group, key=lambda t: sum(_needed_bytes(t)))
-        asked = min(self.programs, max(FEW_PROGRAMS, sum(_needed_bytes(largest)) // BYTES_OF_A_PROGRAM))
-        programs = max(map(effective_programs, group))
-        if programs >= asked:
-            return found
-        few = self.lost(
-            say("criteria.programs.work_of", programs=programs),
-            expected=say("criteria.programs.share", programs=asked, case=largest.case.name),
-            detail=_one_by_one(largest.evidence.launches) or _of_copies(largest, asked) or say("criteria.programs.cut"),
-        )
-        title = say("criteria.programs.title", programs=asked)
-        return replace(few, title=title, missed=say("criteria.programs.missed"))
-
-
-def _one_by_one(launches: Sequence[Launch]) -> str:
-    """Say so if a kernel is launched again and again for parts of the same tensors that do not need one another."""
-    alike: dict[str, list[Launch]] = {}
-    for launch in launches:
-        alike.setdefault(launch.kernel, []).append(launch)
-    kernel, most = max(alike.items(), key=lambda item: len(item[1]))
-    if len(most) == 1 or passed_on(most) or len({frozenset(f.tensor for f in one.footprints) for one in most}) > 1:
-        return ""
-    return say("criteria.programs.one_by_one", kernel=kernel, launches=len(most))
-
-
-def _of_copies(trial: Trial, asked: int) -> str:
-    """Say so if enough programs share the bytes evenly, and most of these are none of the arguments'."""
-    launches, inputs = trial.evidence.launches, _labels(trial.inputs[-1])
-    total = sum(launch.programs * launch.busiest_bytes for launch in launches)
-    if min(launch.programs for launch in launches) < asked or total > 2 * _moved_bytes(trial):
-        return ""
-    of_arguments = sum(f.read_bytes for f in _footprints([trial]) if f.tensor in inputs)
-    copied = sum(f.read_bytes for f in _footprints([trial]) if f.tensor not in inputs and not _is_result(f.tensor))
-    return say("criteria.programs.copies") if copied > of_arguments else ""
-
-
 def copy_bytes(x: torch.Tensor, **_: Any) -> int:
     """Bytes that a copy of x moves: every element is read once and written once."""
     return 2 * x.numel() * x.element_size()
@@ -215,7 +129,7 @@ def copy_bytes(x: torch.Tensor, **_: Any) -> int:
 
 @dataclass
 class Traffic(ParallelWork):
-    """Many programs move no more bytes than the task needs. needed: the arguments of a call -> bytes read and written at
+    """Criterion: many programs move no more bytes than the task needs. needed: the arguments of a call -> bytes read and written at
     best."""
 
     missed = say("criteria.traffic.missed")
@@ -227,7 +141,7 @@ class Traffic(ParallelWork):
     programs: int = MIN_PROGRAMS
 
     def count(self, group: Sequence[Trial]) -> Finding:
-        needed, moved = ([count(t) for t in group] for count in (self._needed, _moved_bytes))
+        needed, moved = ([count(t) for t in group] for count in (self._needed, moved_bytes))
         allowed = self.at_most * sum(needed)
         if sum(moved) <= allowed:
             spent = Spent(say("criteria.spent.bytes"), say("criteria.spent.moved"), sum(needed), sum(moved), allowed)
@@ -252,7 +166,7 @@ class Traffic(ParallelWork):
         launches, inputs = trial.evidence.launches, trial.inputs[-1]
         if twice := _all_again(launches):
             return say("criteria.traffic.all_again", kernel=twice[0], times=twice[1])
-        worst = max(_footprints([trial]), key=_moved_again)
+        worst = max(footprints([trial]), key=_moved_again)
         nbytes, sentence = max(_detours(trial), default=(0, ""))
         if nbytes > _moved_again(worst) and 4 * nbytes > excess:
             return sentence
@@ -270,10 +184,6 @@ class Traffic(ParallelWork):
             times=rounded(max(reads, writes)),
             lines=[say("criteria.traffic.line", line=line, source=source) for line, source in sorted(lines)],
         )
-
-
-def _moved_bytes(trial: Trial) -> int:
-    return sum(f.read_bytes + f.written_bytes for f in _footprints([trial]))
 
 
 def _moved_again(f: Footprint) -> int:
@@ -320,16 +230,6 @@ def _detours(trial: Trial) -> list[tuple[int, str]]:
     return found
 
 
-def passed_on(launches: Sequence[Launch]) -> bool:
-    """Whether one of these launches reads what another one wrote before it."""
-    written: set[str] = set()
-    for launch in launches:
-        if any(f.read_bytes and f.tensor in written for f in launch.footprints):
-            return True
-        written |= {f.tensor for f in launch.footprints if f.written_bytes}
-    return False
-
-
 def _moves(launch: Launch) -> str:
     """Say what a launch reads and writes."""
     reads = [f"`{f.tensor}`" for f in launch.footprints if f.read_bytes]
@@ -339,29 +239,8 @@ def _moves(launch: Launch) -> str:
 
 
 @dataclass
-class Programs(CostCriterion):
-    """Enough programs keep a GPU's SMs busy, and no small part of them does all the work: see `effective_programs`."""
-
-    missed = say("criteria.programs.missed")
-    programs: int
-    points: float
-    group: str = "tall"
-
-    @property
-    def title(self) -> str:
-        return say("criteria.programs.title", programs=self.programs)
-
-    def count(self, group: Sequence[Trial]) -> Finding:
-        fewest = min(map(effective_programs, group))
-        seen = say("criteria.programs.count", programs=fewest)
-        if fewest >= self.programs:
-            return self.earned(seen)
-        return self.lost(seen, detail=say("criteria.programs.parts"))
-
-
-@dataclass
 class BuffersBelow(CostCriterion):
-    """All buffers that a call allocates besides its results are smaller than a limit. limit: the arguments -> bytes.
+    """Criterion: all buffers that a call allocates besides its results are smaller than a limit. limit: the arguments -> bytes.
 
     A case whose limit is below the size of the results in float32 is left out where others decide, since a float32 copy of a
     result is no matrix of scores.
@@ -387,52 +266,9 @@ class BuffersBelow(CostCriterion):
 
 
 @dataclass
-class Launches(ParallelWork):
-    """A call makes at most `at_most` kernel launches. phase 0 or 1: in its forward or its backward half alone.
-    programs: those that share the work of the whole call."""
-
-    missed = say("criteria.launches.missed")
-    at_most: int
-    points: float
-    group: str = "performance"
-    phase: int | None = None
-    programs: int = 0
-
-    @property
-    def key(self) -> str:
-        return super().key + {None: "", 0: ".forward", 1: ".backward"}[self.phase]
-
-    @property
-    def title(self) -> str:
-        half = {None: "", 0: "_forward", 1: "_backward"}[self.phase]
-        return say(f"criteria.launches.title{half}", launches=self.at_most)
-
-    def count(self, group: Sequence[Trial]) -> Finding:
-        names: list[str] = []
-        for trial in group:
-            own = [la.kernel for la in trial.evidence.launches if self.phase in (None, la.phase)]
-            names = max(names, own, key=len)
-        seen = say("criteria.launches.count", launches=len(names))
-        if 0 < len(names) <= self.at_most:
-            return self.earned(seen)
-        return self.lost(seen, detail=_in_a_row(names) if names else "")
-
-
-def _in_a_row(names: Sequence[str]) -> str:
-    """Name kernels in the order of their launches, the first eight that differ from the one before: "`a`, `b` 7 times"."""
-    runs = [(name, len([*same])) for name, same in groupby(names)]
-    shown = [
-        f"`{name}`" if count == 1 else say("criteria.launches.often", kernel=name, count=count)
-        for name, count in runs[:8]
-    ]
-    more = [say("criteria.launches.more", count=sum(count for _, count in runs[8:]))] if len(runs) > 8 else []
-    return say("criteria.launches.in_order", kernels=shown, more=more)
-
-
-@dataclass
 class Rereads(ParallelWork):
-    """Many programs read one tensor no more often than they must. at_most: the arguments of a call -> bytes loaded /
-    bytes of the tensor that were loaded at all.
+    """Criterion: many programs read one tensor no more often than they must. at_most: the arguments of a call -> bytes loaded / bytes of
+    the tensor that were loaded at all.
 
     Reading back buffers or results counts as reading the tensor, which may have been copied there; twice the bytes of the
     results in float32 are free, for partial sums.
@@ -452,7 +288,7 @@ class Rereads(ParallelWork):
     def count(self, group: Sequence[Trial]) -> Finding:
         read = allowed = 0.0
         for trial in group:
-            own = [f for f in _footprints([trial]) if f.tensor == self.tensor]
+            own = [f for f in footprints([trial]) if f.tensor == self.tensor]
             allowed = self.at_most(**trial.inputs[-1])
             # several launches may read a part each
             loaded = min([sum(f.read_distinct_bytes for f in own), *(f.nbytes for f in own)])
@@ -486,7 +322,7 @@ class Rereads(ParallelWork):
 
 def _read_back(trial: Trial) -> list[Access]:
     """Loads of what the call itself made, and atomics that ask for what was there; others add up, as a sum in parts does."""
-    inputs = _labels(trial.inputs[-1])
+    inputs = labels(trial.inputs[-1])
     return [a for a in accesses([trial], "load") if (a.op == "load" or a.asked_bytes) and a.tensor not in inputs]
 
 
@@ -497,67 +333,8 @@ def _float32_bytes(output: Any) -> int:
 
 
 @dataclass
-class DotFlops(CostCriterion):
-    """tl.dot does all the products that it must and no others: and computes no product that the exercise leaves to other operations.
-
-    at_most    the arguments of a call -> FLOPs, 2 M N K for a product
-    at_least   likewise, of all launches; or of those of the forward and of the backward half
-    """
-
-    missed = say("criteria.products.missed")
-    at_most: Callable[..., float]
-    at_least: Callable[..., float | Sequence[float]]
-    points: float
-    title: str
-    group: str = "performance"
-
-    def count(self, group: Sequence[Trial]) -> Finding:
-        done = allowed = 0.0
-        for trial in group:
-            launches = trial.evidence.launches
-            halves = say("criteria.products.forward"), say("criteria.products.backward")
-            done, allowed = sum(launch.flops.dot for launch in launches), self.at_most(**trial.inputs[-1])
-            if done > allowed:
-                expected = say("criteria.products.at_most", flops=allowed, case=trial.case.name)
-                return self.lost(say("criteria.products.done", flops=done, half=""), expected=expected)
-            least = self.at_least(**trial.inputs[-1])
-            parts: list[tuple[Sequence[Launch], float, str]]
-            if isinstance(least, Sequence):
-                parts = [([x for x in launches if x.phase == i], least[i], half) for i, half in enumerate(halves)]
-            else:
-                parts = [(launches, least, "")]
-            for some, needed, half in parts:
-                own = sum(launch.flops.dot for launch in some)
-                if some and own < needed:  # a half without a launch is torch's, and other criteria say so
-                    expected = say("criteria.products.at_least", flops=needed, half=half, case=trial.case.name)
-                    seen = say("criteria.products.done", flops=own, half=half)
-                    return self.lost(seen, expected=expected, detail=say("criteria.products.written_out"))
-        return self.earned(say("criteria.products.allowed", flops=done, allowed=allowed))
-
-
-@dataclass
-class NoAtomics(CostCriterion):
-    """No sum is added up in an order that changes from run to run."""
-
-    missed = say("criteria.atomics.missed")
-    about = "result"
-    points: float
-    group: str = "performance"
-    title: str = say("criteria.atomics.title")
-
-    def count(self, group: Sequence[Trial]) -> Finding:
-        found = [a for t in group for launch in t.evidence.launches for a in launch.accesses if a.op == "atomic"]
-        lines = dict.fromkeys(say("criteria.traffic.line", line=a.line, source=a.source) for a in found)
-        return (
-            self.lost(say("criteria.atomics.lines", lines=[*lines]))
-            if lines
-            else self.earned(say("criteria.atomics.none"))
-        )
-
-
-@dataclass
 class Saves(CostCriterion):
-    """The backward half reads hardly anything that the forward half made, besides the inputs. at_most: the arguments -> bytes.
+    """Criterion: the backward half reads hardly anything that the forward half made, besides inputs. at_most: the arguments -> bytes.
 
     The count covers what the backward half used of all that the forward half had made, each storage whole; what is kept
     but never read is not seen. The first `outputs` results must be there when the backward half begins.
@@ -573,7 +350,7 @@ class Saves(CostCriterion):
     def count(self, group: Sequence[Trial]) -> Finding:
         kept = 0
         for trial in group:
-            evidence, inputs = trial.evidence, _labels(trial.inputs[-1])
+            evidence, inputs = trial.evidence, labels(trial.inputs[-1])
             if evidence.saved is None or not set(range(self.outputs)) <= set(evidence.ready):
                 return self.lost(say("criteria.saves.no_forward"))
             own = [s for s in evidence.saved if s.tensor not in inputs]
@@ -586,15 +363,10 @@ class Saves(CostCriterion):
 
 
 def kept_tensors(saved: Sequence[Saved]) -> list[str]:
-    """Name tensors that forward made and backward reads, the largest first. What a buffer is called here no student knows."""
+    """Describe the tensors that forward made and backward reads, largest first, by shape and bytes: students know no names of traces."""
     return [
         say("criteria.saves.result", bytes=s.nbytes)
-        if _is_result(s.tensor)
+        if is_result(s.tensor)
         else say("criteria.saves.tensor", shape=tuple(s.shape), bytes=s.nbytes)
         for s in sorted(saved, key=lambda s: -s.nbytes)
     ]
-
-
-def _labels(arguments: dict[str, Any]) -> set[str]:
-    """Names of the tensors among a call's arguments."""
-    return {label for _, label, _ in tensors_of(0, arguments)}

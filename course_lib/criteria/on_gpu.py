@@ -13,7 +13,7 @@ from tritontrace.results import Cause
 
 @dataclass
 class RightOnGPU(Criterion):
-    """Results that a GPU gave on the inputs that were traced (Evidence.on_gpu): all that holds of the traced ones holds of them."""
+    """Criterion on Evidence.on_gpu: what the compiled kernels gave on a GPU must be right, like the traced results."""
 
     missed = say("criteria.gpu.missed")
     points: float = 0

@@ -11,7 +11,7 @@ from course_lib.exercise import Case, Exercise, Finding, TimedCriterion, Trial
 
 @dataclass
 class Speed(TimedCriterion):
-    """Extra credit, on a GPU: a ramp between two ratios to a baseline that is timed in the same run.
+    """Criterion for extra credit, on a GPU: a ramp between two speed ratios to a baseline that is timed in the same run.
 
     none, full  the ratios where points begin, and where all are earned
     advice      what to try where full points were missed

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import math
 import resource
 import time
 from collections import Counter
@@ -54,7 +55,7 @@ def cpu_seconds() -> float:
 
 @contextmanager
 def spending(phase: str) -> Iterator[None]:
-    """Count the time of a block as that phase's."""
+    """Add the CPU time of the block to SPENT[phase]."""
     started = cpu_seconds()
     try:
         yield
@@ -63,12 +64,12 @@ def spending(phase: str) -> Iterator[None]:
 
 
 def calls_of(case: Case) -> int:
-    """How often a case calls the function: twice, to show buffers shared between calls; once where bytes are counted."""
+    """How often a case calls the function: twice, to expose buffers shared between calls; once where bytes are counted."""
     return 1 if case.group == "performance" else 2
 
 
 def draw(exercise: Exercise, cases: Sequence[Case], seed: int) -> tuple[list, list]:
-    """The arguments to record with and, for kernels, other arguments to replay on: per case, one dict per call.
+    """Draw, for each case, the arguments to record with and, for kernels, other arguments to replay on: one dict per call.
 
     Formulas and values are judged on what they were recorded with.
     """
@@ -84,7 +85,7 @@ def draw(exercise: Exercise, cases: Sequence[Case], seed: int) -> tuple[list, li
 
 
 def derived(seed: int, purpose: str) -> int:
-    """A seed of 32 bits, all that torch's generator takes. Whoever guesses one from its inputs knows nothing of the others."""
+    """Derive a 32-bit seed for a purpose. One derived seed does not give away the others."""
     return int.from_bytes(hashlib.sha256(f"{seed} {purpose}".encode()).digest()[:4], "big")
 
 
@@ -135,7 +136,7 @@ def replay_all(
 
 
 def replay_each(parts: Sequence[dict[str, Any]], compile_seconds: float) -> list[list[dict[str, Any]]]:
-    """replay_all for several answers, as the judge asks for it: every set of dtypes and constants that was launched is compiled.
+    """Replay several answers in one process, as the judge does: every set of dtypes and constants that was launched is compiled.
 
     parts             what replay_all takes, for each answer, and `reported`: whether the compiler's whole report is asked for
     compile_seconds   for all of them together: one that is not compiled in time counts as refused if its answer is alone, and
@@ -152,10 +153,11 @@ def replay_each(parts: Sequence[dict[str, Any]], compile_seconds: float) -> list
     return [[wire.to_tree(evidence) for evidence in found] for found, _ in replayed]
 
 
-def trace_once(parts: Sequence[dict[str, Any]]) -> None:
-    """Replay answers, as replay_each takes them, for what is remembered of their kernels alone: forks of this process have it."""
-    for part in parts:
-        _replayed(**{name: value for name, value in part.items() if name != "reported"})
+def replay_once(parts: Sequence[dict[str, Any]]) -> None:
+    """Replay one's own answers once, to fill this process's caches of traced and compiled kernels, which its forks inherit. A kernel that
+    crashes the compiler ends this process."""
+    launched = [_replayed(**{name: value for name, value in part.items() if name != "reported"})[1] for part in parts]
+    compile_every(launched, GPUS, math.inf, compiler=compiled.compile_here)
     SPENT.clear()
 
 
@@ -207,7 +209,7 @@ def _input_bytes(calls: Sequence[dict[str, Any]]) -> int:
 
 
 def plain(value: Any) -> Any:
-    """A logged result as plain numbers, lists and dicts; anything else as a sentence in {"unsupported": ...}."""
+    """Convert a logged result to plain numbers, lists and dicts; anything else to {"unsupported": message}."""
     match value:
         case {"tuple": list(items)} | {"list": list(items)}:
             return [*items] if wire.PLAIN.issuperset(map(type, items)) else [plain(v) for v in items]
@@ -223,13 +225,13 @@ def plain(value: Any) -> Any:
 
 
 def trials(cases: Sequence[Case], inputs: Sequence[Sequence[dict[str, Any]]], trees: Sequence[Any]) -> list[Trial]:
-    """Evidence trees back as Trials. WireError or ValueError if they are not what they should be."""
+    """Read trees of evidence back as Trials. Raises WireError or ValueError if they are malformed."""
     found = [wire.from_tree(Evidence, tree) for tree in trees]
     return [Trial(case, calls, e) for case, calls, e in zip(cases, inputs, found, strict=True)]
 
 
 def record_apart(exercise: Exercise, entry: Any, calls: Sequence[Any], *, seconds: float) -> list[dict[str, Any]]:
-    """One log per case, recorded in a forked child; ChildLost or ValueError, with a sentence, if that gives no answer."""
+    """Record one log per case in a forked child. Raises ChildLost or ValueError, with a message, if that gives no answer."""
     gpu.planned_for()
     work = partial(record_all, entry, calls, called=exercise.called, without=_to_take_away(exercise))
     return work() if _cannot_fork(exercise) else child.run(work, seconds=seconds)[0]
@@ -248,7 +250,7 @@ def _to_take_away(exercise: Exercise) -> Sequence[str]:
 
 
 def warm_up(exercise: Exercise) -> None:
-    """Load what a child would load when it first observes this exercise: once, so that forked children find it there."""
+    """Import what a child needs to observe this exercise, once, so that forked children find it loaded."""
     if exercise.kind == "kernel":
         compiled.warm_up()
     if exercise.language == "Gluon":
@@ -260,7 +262,7 @@ def warm_up(exercise: Exercise) -> None:
 def observe(
     exercise: Exercise, entry: Any, seed: int, *, seconds: float = 10.0, compile_seconds: float = 4.0
 ) -> list[Trial]:
-    """Record and replay `entry` on all cases of the exercise, in a forked child; ChildLost if that gives no answer."""
+    """Record and replay `entry` on all cases of the exercise, in a forked child. Raises ChildLost if that gives no answer."""
     cases = list(exercise.cases)
     recorded, fresh = draw(exercise, cases, seed)
     kernel = exercise.kind == "kernel"

@@ -27,8 +27,8 @@ fixed: [argument, axis];  values: for each case, those of the fixed ones."""
 
 
 def example(cases: Sequence[Case], seed: int = 0) -> dict[str, Any] | None:
-    """Arguments, all contiguous, of as many axes as most cases have: of those whose sizes differ most and are least often powers of two
-    the smallest. None if there are none."""
+    """Draw example arguments for a search, contiguous, with as many axes as most cases have: the smallest of those whose sizes differ most
+    and are least often powers of two; None if there are none."""
     drawn = [case.arguments(seed) for case in cases]
     alike = Counter(frozenset(sizes(one)) for one in drawn)
     handy = [one for one in drawn if 0 < _elements(one) <= MOST_ELEMENTS and all(map(_is_dense, _tensors(one)))]
@@ -41,7 +41,7 @@ def example(cases: Sequence[Case], seed: int = 0) -> dict[str, Any] | None:
 
 
 def asked(cases: Sequence[Case], arguments: Mapping[str, Any], seed: int = 0) -> AskedSizes:
-    """The sizes that cases ask about, of those whose arguments have the axes of these."""
+    """Return the ranges of sizes that the cases cover, among cases whose tensors have the same axes as `arguments`."""
     axes = sizes(arguments)
     alike = [shapes for case in cases if (shapes := sizes(case.arguments(seed))).keys() == axes.keys()]
     free = [axis for axis in axes if _is_free([shapes[axis] for shapes in alike])]
@@ -55,7 +55,7 @@ def asked(cases: Sequence[Case], arguments: Mapping[str, Any], seed: int = 0) ->
 
 
 def within(of: AskedSizes, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, which raises ValueError for arguments of other sizes."""
+    """Wrap a function so that it raises ValueError for arguments of sizes that the cases do not cover."""
 
     def limited(**arguments: Any) -> Any:
         def size(name: str, axis: int) -> int:
@@ -76,7 +76,7 @@ def within(of: AskedSizes, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sizes(arguments: Mapping[str, Any]) -> dict[Axis, int]:
-    """The size along each axis of the tensors among arguments."""
+    """Map (argument, axis) to the size, for each axis of the tensors among arguments."""
     return {
         (name, axis): size
         for name, value in arguments.items()
@@ -86,7 +86,7 @@ def sizes(arguments: Mapping[str, Any]) -> dict[Axis, int]:
 
 
 def is_ragged(size: int) -> bool:
-    """Whether a block is larger than that, as the sides of a block are powers of two."""
+    """Whether a size is no power of two, so that a block is larger than it."""
     return size & (size - 1) != 0
 
 

@@ -36,14 +36,14 @@ from tritontrace.tracing import launches_go_to
 
 
 def on_work(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """f(fn, *args): some work of course_lib.workloads. arguments: name, sizes."""
+    """Call f(fn, *args) with a workload of course_lib.workloads. arguments: name, sizes."""
     fn, args = workload(**arguments)
     return function(fn, *args)
 
 
 def with_a_simulated_gpu(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """f(work, gpu, warm_up, runs). arguments: those of SimulatedGPU besides. What is asked of the GPU is marked, so that others
-    can see by it what the clock has shown."""
+    """Call f(work, gpu, warm_up, runs) with a SimulatedGPU of the other arguments. What f asks of the GPU is marked in the log, which shows
+    what f can have read from the clock."""
     warm_up, runs = arguments.pop("warm_up"), arguments.pop("runs")
 
     class Marked(SimulatedGPU):
@@ -68,17 +68,17 @@ def with_a_simulated_gpu(function: Callable, arguments: dict[str, Any], mark: Ma
 
 
 def for_every_program(function: Callable, arguments: dict[str, Any], mark: Mark) -> list:
-    """[f(pid, ...) for each program]. arguments: programs, how many there are, and what f takes besides."""
+    """Return [f(pid, ...) for each program]. arguments: programs, how many there are, and what f takes besides."""
     return [function(pid, **arguments) for pid in range(arguments.pop("programs"))]
 
 
 def for_every_kernel(function: Callable, arguments: dict[str, Any], mark: Mark) -> list:
-    """[f(*kernel, ...) for each kernel]. arguments: kernels, lists of numbers, and what f takes besides."""
+    """Return [f(*kernel, ...) for each kernel]. arguments: kernels, lists of numbers, and what f takes besides."""
     return [function(*kernel, **arguments) for kernel in arguments.pop("kernels")]
 
 
 def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -> tuple | None:
-    """(outputs ..., gradients ...) of a torch.autograd.Function, or of a function of tensors; None if it returns None.
+    """Return (outputs ..., gradients ...) of a torch.autograd.Function, or of a function of tensors; None if it returns None.
 
     arguments: its inputs in order, then `dy`, the gradient of the output, or a list of gradients of the first outputs. There
     is a gradient for each floating-point tensor among the inputs.
@@ -105,14 +105,14 @@ def _is_differentiable(value: Any) -> bool:
 
 
 def on_a_chain(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """f(fn, *args), where the arguments ask for gradients: a chain of course_lib.workloads.activations. arguments: name, sizes."""
+    """Call f(fn, *args) with gradients enabled, for a chain of course_lib.workloads.activations. arguments: name, sizes."""
     with torch.enable_grad():
         fn, args = chain(**arguments)
         return function(fn, *args)
 
 
 def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """f(fn, *args) as a checkpoint, then backward: once in sight, its halves marked, and once measured. arguments: those of
+    """Call f(fn, *args) as a checkpoint, then backward: once logged, with its halves marked, and once measured. arguments: those of
     course_lib.workloads.activations.run_checkpoint."""
     return in_sight(rehearse_checkpoint, run_checkpoint)(function, arguments, mark)
 
@@ -138,8 +138,8 @@ def as_a_module(function: Any, arguments: dict[str, Any], mark: Mark) -> Any:
 
 
 def for_its_inputs(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """f(), a list of inputs: dicts of tensors, which are taken apart, and of numbers. It is asked once for all cases (see
-    relays.ONCE), in a process that knows of none."""
+    """Return f(), a list of inputs: dicts of tensors, which are packed as plain data, and of numbers. It is called once for all cases (see
+    relays.ONCE), in a process that has seen no case."""
     inputs = function()
     if not isinstance(inputs, (list, tuple)):
         return inputs
@@ -147,8 +147,8 @@ def for_its_inputs(function: Callable, arguments: dict[str, Any], mark: Mark) ->
 
 
 def packed(value: Any) -> Any:
-    """A tensor as plain data: shape, strides, dtype, and the bytes of as much of its storage as it spans, in base 64, since a list of
-    numbers takes ten times as long to send and to read; all else as it is."""
+    """Convert a tensor to plain data: shape, strides, dtype, and the bytes of the storage that it spans, in base 64; return all else as it
+    is. A list of numbers would take ten times as long to send and to read."""
     if not isinstance(value, torch.Tensor):
         return value
     span = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True)) + 1 if value.numel() else 0
@@ -162,8 +162,8 @@ def packed(value: Any) -> Any:
 
 
 def in_place(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """The tensors that f(**others) changed; None if it launched nothing. arguments: what f takes, and `changes`, the names of these
-    tensors. It is given copies of them, since an input stays as it is."""
+    """Return the tensors that f(**others) changed in place; None if it launched nothing. arguments: what f takes, and `changes`, the names
+    of these tensors. It is given copies of them, since an input stays as it is."""
     copies = {name: arguments[name].clone() for name in arguments.pop("changes")}
     returned = called(function, arguments | copies)
     if returned is not None:
@@ -172,7 +172,7 @@ def in_place(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
 
 
 def step_by_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> list | None:
-    """The weight after each step of f(rule, p, g, state, lr). arguments: rule, lr, where p starts, and the gradients."""
+    """Return the weight after each step of the optimizer f(rule, p, g, state, lr). arguments: rule, lr, the start of p, gradients."""
     p, state, found = arguments["start"], {}, []
     for gradient in arguments["gradients"]:
         p = function(arguments["rule"], p, gradient, state, arguments["lr"])
@@ -183,12 +183,12 @@ def step_by_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> l
 
 
 def rehearsed(run: Callable[..., Any]) -> Callable[[Any, dict[str, Any], Mark], Any]:
-    """Make a way to call f that gives what one of course_lib.workloads.rehearsals reports of it. arguments: those of the rehearsal."""
+    """Make a caller of f that returns the report of one of course_lib.workloads.rehearsals. arguments: those of the rehearsal."""
     return lambda function, arguments, mark: run(function, **arguments)
 
 
 def in_sight(rehearse: Callable[..., None], run: Callable[..., Any]) -> Callable[[Any, dict[str, Any], Mark], Any]:
-    """Make the same of two functions: the first does it in sight of the log, its halves marked, and the second measures."""
+    """Make a caller of f from two functions: `rehearse` calls it with its operations logged and its halves marked, `run` measures."""
 
     def call(function: Any, arguments: dict[str, Any], mark: Mark) -> Any:
         rehearse(function, mark, **arguments)
@@ -209,8 +209,9 @@ REHEARSALS = {
 
 
 def through_a_cache(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """(k, v) as the appends of function(B, Hkv, slots, D, dtype, device) return them: of each, or of the last one where the cache
-    is a ring that later tokens write over. arguments: k, v (B, Hkv, N, D), slots, pieces, how many tokens come at once."""
+    """Return (k, v) as a key-value cache's appends return them; cache = function(B, Hkv, slots, D, dtype, device). After each append, or
+    after the last one where the cache is a ring that later tokens write over. arguments: k, v (B, Hkv, N, D), slots, pieces (how many
+    tokens come at once)."""
     k, v, slots, pieces = (arguments[name] for name in ("k", "v", "slots", "pieces"))
     (B, H, N, D), at, found = k.shape, 0, []
     cache = function(B, H, slots, D, k.dtype, k.device)
@@ -223,8 +224,8 @@ def through_a_cache(function: Callable, arguments: dict[str, Any], mark: Mark) -
 
 
 def token_by_token(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple:
-    """The outputs of the tokens from `start` on, (B, Hq, 1, D) each, one call a token. arguments: q (B, Hq, N, D), k, v (B, Hkv, N, D),
-    not turned; cos, sin; cache_k, cache_v, which hold what came before, and are copied, since inputs stay as they are; start."""
+    """Return the outputs (B, Hq, 1, D) of decoding one token a call, from `start` on. arguments: q (B, Hq, N, D), k, v (B, Hkv, N, D), not
+    rotated; cos, sin; cache_k, cache_v, which hold the earlier tokens, and are copied, since inputs stay as they are; start."""
     q, k, v, cos, sin, cache_k, cache_v, start = arguments.values()
     caches = cache_k.clone(), cache_v.clone()
     tokens = [(*(x[:, :, t : t + 1] for x in (q, k, v)), cos, sin, *caches, t) for t in range(start, q.shape[2])]
@@ -248,8 +249,8 @@ def as_a_layer_does(function: Callable, arguments: dict[str, Any], mark: Mark) -
 
 
 def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple | None:
-    """(output, gradients ...) of a function of tensors that is an operator of torch. arguments: its inputs, `fake`, `dy`. With `fake`
-    the same is asked of tensors without data, and what comes of it stands behind: -1 in each place if nothing does."""
+    """Return (output, gradients ...) of a function of tensors that is an operator of torch. arguments: its inputs, `fake`, `dy`. With
+    `fake` it is also called on fake tensors, without data, and the output's shape is appended: -1 in each place if that fails."""
     asked = arguments.pop("fake")
     found = forward_and_backward(function, arguments, mark)
     if found is None or not asked:
@@ -268,8 +269,8 @@ def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) ->
 
 
 def in_a_round(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """The result of the version of one round of a work log; None if there is none yet. arguments: version, the number of the round, and
-    what a version takes. Number 0 asks for what all rounds state."""
+    """Return the result of one round's version in a work log; None if there is none yet. arguments: version, the number of the round, and
+    those of a version. Number 0 returns what all rounds state."""
     number, rounds = arguments.pop("version"), function()
     if number == 0:
         return written(rounds)
@@ -278,8 +279,8 @@ def in_a_round(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any
 
 
 def as_a_checkpoint_does(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple | None:
-    """(o, dq, dk, dv) of f(q, k, v, ...) where activations are recomputed: it runs once for its result, and again, on the same inputs,
-    for what backward needs. A gradient that autograd knows nothing of is None. arguments: q, k, v, others, dy."""
+    """Return (o, dq, dk, dv) of f(q, k, v, ...) under activation checkpointing: f runs once for its result, and again, on the same inputs,
+    for backward. A gradient that autograd does not produce is None. arguments: q, k, v, others, dy."""
     dy = arguments.pop("dy")
     with torch.enable_grad():
         leaves = [arguments[name].detach().requires_grad_() for name in "qkv"]

@@ -12,7 +12,7 @@ SECONDS = 1.5  # of CPU, which a wrong answer may cost more for it
 
 
 def repeated(log: Mapping[str, Any], allows: Collection[str]) -> Callable[..., Any]:
-    """Make a function of a call's arguments that performs what was recorded of the first one."""
+    """Make a function of a call's arguments that repeats the recorded operations of the first call."""
 
     def again(**arguments: Any) -> Any:
         tape = Tape(log, allows=allows, language="Triton")
@@ -23,7 +23,7 @@ def repeated(log: Mapping[str, Any], allows: Collection[str]) -> Callable[..., A
 
 
 def evaluated(log: Mapping[str, Any], arguments: dict[str, Any], allows: Collection[str]) -> Any:
-    """The result of the first recorded call where nothing is rounded, as a tree; None where that has no meaning."""
+    """Return the result of the first recorded call in exact arithmetic, as a tree; None where that has no meaning."""
     from tritontrace import exact
 
     try:
@@ -33,5 +33,5 @@ def evaluated(log: Mapping[str, Any], arguments: dict[str, Any], allows: Collect
 
 
 def evaluated_apart(log: Mapping[str, Any], arguments: dict[str, Any], allows: Collection[str]) -> Any:
-    """The same from a child. Raises ChildLost if that takes too long."""
+    """Run `evaluated` in a child process. Raises ChildLost if that takes too long."""
     return child.run(partial(evaluated, log, arguments, allows), seconds=SECONDS)[0]

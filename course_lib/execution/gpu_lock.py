@@ -31,7 +31,7 @@ PLACES = 100  # of the queue that are told apart
 
 
 class Busy(RuntimeError):
-    """Raised where others hold the GPU for longer than this process will wait. waiting: how many others wait for it, too."""
+    """Raised where other processes hold the GPU for longer than this process waits. waiting: how many others wait for it, too."""
 
     def __init__(self, waiting: int = 0) -> None:
         super().__init__(waiting)
@@ -39,12 +39,13 @@ class Busy(RuntimeError):
 
 
 def run(message: bytes, seconds: float) -> subprocess.CompletedProcess:
-    """Let a process of its own answer the message, alone on the GPU. Raises TimeoutExpired, or Busy after PATIENCE seconds."""
+    """Send the message to a new process that alone holds the GPU; return that process. Raises TimeoutExpired, or Busy after PATIENCE
+    seconds."""
     return Interruptible()(message, seconds)
 
 
 class Interruptible:
-    """`run`, which another thread can end: then TimeoutExpired is raised, too, and the GPU is free."""
+    """`run` as an object that another thread can interrupt: then TimeoutExpired is raised, too, and the GPU is free."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -71,7 +72,7 @@ class Interruptible:
 
 
 def framed(message: bytes) -> bytes:
-    """A message with its length before it, as that process reads and writes them."""
+    """Prefix a message with its length, as the GPU process reads and writes it."""
     return LENGTH.pack(len(message)) + message
 
 
@@ -106,8 +107,8 @@ def _take_prepared() -> subprocess.Popen | None:
 
 @contextlib.contextmanager
 def alone(patience: float | None = None) -> Iterator[None]:
-    """Wait until no other process of this machine is inside, for the same CUDA_VISIBLE_DEVICES: two that share a GPU would measure
-    each other. patience: seconds after which Busy is raised; None waits for as long as it takes."""
+    """Hold this machine's GPU lock, for the same CUDA_VISIBLE_DEVICES: two processes that share a GPU would measure each other. patience:
+    seconds after which Busy is raised; None waits for as long as it takes."""
     devices = re.sub(r"\W", "_", os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
     descriptor = _lock_file(os.path.join(tempfile.gettempdir(), f"gpu-{devices}.lock"))
     try:

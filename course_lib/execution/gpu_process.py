@@ -19,7 +19,7 @@ ANSWERS = {"run": on_gpu.run_here, "time": timed.time_for}
 
 
 def respond(message: bytes, answer: BinaryIO) -> None:
-    """Do what a message asks, and write what comes of it."""
+    """Carry out the request in a message, and write the response."""
     request = wire.unpack(message)
     ANSWERS[request.pop("asked")](answer, **request)
 
@@ -32,7 +32,7 @@ def run_in_this_process(message: bytes, seconds: float) -> subprocess.CompletedP
 
 
 def main() -> None:
-    """Read a request from stdin, do what it asks, and write what comes of it to stdout. Nothing is done if none comes."""
+    """Read a request from stdin, carry it out, and write the response to stdout. Does nothing if no request comes."""
     if len(length := sys.stdin.buffer.read(gpu_lock.LENGTH.size)) < gpu_lock.LENGTH.size:
         return
     message = sys.stdin.buffer.read(*gpu_lock.LENGTH.unpack(length))

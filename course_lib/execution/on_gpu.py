@@ -25,7 +25,7 @@ Step = dict[str, Any]
 
 
 def can_run(exercise: Exercise) -> bool:
-    """Whether the kernels of an exercise run on this machine's GPU. Those in Gluon are Hopper's."""
+    """Whether this machine has a GPU that runs the exercise's kernels; those in Gluon need a Hopper GPU."""
     if exercise.kind != "kernel" or not bench.has_gpu():
         return False
     return exercise.language != "Gluon" or torch.cuda.get_device_capability()[0] == 9
@@ -34,7 +34,7 @@ def can_run(exercise: Exercise) -> bool:
 def run(
     exercise: Exercise, logs: Sequence[Mapping[str, Any]], trials: Sequence[Trial], runner: gpu_lock.Runner
 ) -> None:
-    """Run the log of each trial on the trial's own inputs, and note in its evidence what came of it.
+    """Run the log of each trial on the GPU, on the trial's own inputs, and store the outcome in its evidence.
 
     Nothing runs where a trial had a fault, or did not come to its end: what leaves its tensors can stop a GPU for others.
     """
@@ -70,13 +70,13 @@ def run(
 
 
 def note(trials: Sequence[Trial], why: Literal["busy", "failed"], said: str = "", waiting: int = 0) -> None:
-    """Note that nothing ran, through no fault of the kernels."""
+    """Store in each trial's evidence that nothing ran on the GPU, through no fault of the kernels."""
     for trial in trials:
         trial.evidence.on_gpu = GPURun("", not_run=why, said=said, waiting=waiting)
 
 
 def steps(written: bytes) -> Iterator[Step]:
-    """Yield the messages that were written whole."""
+    """Yield the complete messages in the bytes that the GPU process wrote."""
     at = 0
     while at + gpu_lock.LENGTH.size <= len(written):
         (length,) = gpu_lock.LENGTH.unpack_from(written, at)
@@ -93,7 +93,7 @@ def steps(written: bytes) -> Iterator[Step]:
 def run_here(
     answer: BinaryIO, logs: Sequence[Mapping[str, Any]], inputs: Sequence[Any], allows: Sequence[str], language: str
 ) -> None:
-    """Run each log on its inputs, moved to the GPU, and write each step as it is done: who reads may stop waiting at any moment."""
+    """Run each log on its inputs, moved to the GPU, and write each step as soon as it is done, since the reader may stop waiting."""
 
     def tell(step: Step) -> None:
         answer.write(gpu_lock.framed(wire.pack(step)))
@@ -126,7 +126,7 @@ def run_here(
 
 # trap: a tensor descriptor that a kernel makes takes memory, which the author's host code, absent here, had to provide
 def let_kernels_allocate() -> None:
-    """Give kernels that make tensor descriptors the memory that these take."""
+    """Set Triton's allocator, which kernels with device-side tensor descriptors need."""
     set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
 
 
@@ -135,7 +135,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def moved(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments on the GPU: whole storages, so that strides stay, and views of one tensor stay views of one."""
+    """Copy arguments to the GPU: whole storages, so that strides stay, and views of one tensor stay views of one."""
     storages: dict[int, Any] = {}
 
     def there(value: Any) -> Any:
@@ -152,7 +152,7 @@ def moved(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def moved_back(result: Any) -> Any:
-    """A result in this machine's memory, a tuple as a list."""
+    """Copy a result to this machine's memory; a tuple becomes a list."""
     if isinstance(result, (list, tuple)):
         return [moved_back(part) for part in result]
     return result.detach().cpu().contiguous() if isinstance(result, torch.Tensor) else result

@@ -13,7 +13,7 @@ PATIENCE = 2.0  # seconds without a word
 
 
 def is_watched() -> bool:
-    """Whether somebody looks on: a terminal or a notebook, and not one whose output is kept, which would say how fast a machine was."""
+    """Whether a person watches stdout: a terminal, or a notebook whose output is not stored (a stored one would show a machine's speed)."""
     in_a_notebook = type(sys.stdout).__module__.startswith("ipykernel")
     if not in_a_notebook and not sys.stdout.isatty():
         return False
@@ -38,7 +38,7 @@ class CaseCounter:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Say how far it is while the block runs, if that takes longer than PATIENCE; what was said is wiped out afterwards."""
+        """Print progress while the block runs, if that takes longer than PATIENCE; the line is erased afterwards."""
         if not is_watched():
             yield
             return

@@ -19,8 +19,8 @@ Calls = Sequence[Sequence[dict[str, Any]]]  # of each case, the arguments of eac
 
 @dataclass(frozen=True)
 class Relay:
-    """Two names of calls.CALLS. given: the arguments of a case -> those of the first process;  travels: the names of that part of its
-    result that the second is called with. What comes of both is one dict."""
+    """Two entries of calls.CALLS that run one after the other, in two processes. given: the arguments of a case -> those of the first
+    process; travels: the keys of its result that are passed to the second. Both results are merged into one dict."""
 
     first: str
     second: str
@@ -38,26 +38,26 @@ ONCE = frozenset({"for its inputs"})
 
 
 def repeated(logs: Sequence[dict[str, Any]], calls: Calls) -> list[dict[str, Any]]:
-    """The log of the one call, as that of each call of each case. ValueError, KeyError or TypeError if it is none."""
+    """Copy the log of the only call to each call of each case. Raises ValueError, KeyError or TypeError if it is malformed."""
     (log,) = logs
     (call,) = log["calls"]
     return [{**log, "calls": [call for _ in case]} for case in calls]
 
 
 def first_calls(relay: Relay, calls: Calls) -> list[list[dict[str, Any]]]:
-    """The arguments for the first process."""
+    """Return the arguments for the first process, per case and call."""
     return [[relay.given(**arguments) for arguments in case] for case in calls]
 
 
 def second_calls(relay: Relay, logs: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The arguments for the second process, each call on its own: of those that have brought something. KeyError, TypeError or
-    AttributeError if these are no logs."""
+    """Return the arguments for the second process, a case for each call whose first process had a result. Raises KeyError, TypeError or
+    AttributeError if the logs are malformed."""
     results = [call["result"]["dict"] for log in logs for call in log["calls"] if _has_result(call)]
     return [[{name: _text(result[name]) for name in relay.travels}] for result in results]
 
 
 def joined(logs: Sequence[dict[str, Any]], second: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The logs of the first process, with what came of each call in the second. ValueError and others as above if they do not fit."""
+    """Merge the results of the second process into the logs of the first. Raises ValueError, or as second_calls, if they do not fit."""
     found = [{**log, "calls": [dict(call) for call in log["calls"]]} for log in logs]
     waiting = [call for log in found for call in log["calls"] if _has_result(call)]
     answers = [call for log in second for call in log["calls"]]

@@ -25,7 +25,7 @@ Tree = Mapping[str, Any]
 
 
 def asked_of(exercise: Exercise) -> dict[str, Any] | None:
-    """Questions to `looked_for` about an answer, as plain data; None of an exercise whose answers it says nothing of."""
+    """Return the arguments of `looked_for` for an exercise, as plain data; None for an exercise where no search is made."""
     if exercise.kind != "kernel" or exercise.language != "Triton" or exercise.called in (*relays.RELAYS, *relays.ONCE):
         return None
     arguments = asked_sizes.example(exercise.cases)
@@ -41,8 +41,8 @@ def asked_of(exercise: Exercise) -> dict[str, Any] | None:
 def looked_for(
     entry: Any, arguments: dict[str, Any], sizes: asked_sizes.AskedSizes, called: str, allows: Collection[str]
 ) -> Tree | None:
-    """The smallest input, beside an example, for which a kernel reaches outside a tensor, and the line that does; None if nothing is
-    found, or cannot be looked for."""
+    """Search for the smallest input with which a kernel reaches outside a tensor, and the line that does; None if none is found. arguments:
+    an example, from which the search starts."""
     try:
         from tritontrace.proving import counterexample
 
@@ -62,12 +62,12 @@ def looked_for(
 
 
 def looked_for_apart(entry: Any, asked: Mapping[str, Any]) -> Tree | None:
-    """The same from a child. Raises ChildLost if that takes too long."""
+    """Run `looked_for` in a child process. Raises ChildLost if that takes too long."""
     return child.run(partial(looked_for, entry, **asked), seconds=SECONDS)[0]
 
 
 def read(tree: Any) -> SmallestFault:
-    """Read what `looked_for` gave, in a process that knows nothing of it. ValueError, KeyError or TypeError if it is something else."""
+    """Parse the tree that `looked_for` returned. Raises ValueError, KeyError or TypeError if it is malformed."""
     shapes = [(str(name), tuple(map(int, shape))) for name, shape in tree["shapes"]]
     fault = SmallestFault(shapes, int(tree["line"]), str(tree["tensor"]), str(tree["op"]))
     names = [fault.tensor, *(name for name, _ in shapes)]

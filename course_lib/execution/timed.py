@@ -34,7 +34,7 @@ def can_time(exercise: Exercise) -> bool:
 def measure(
     exercise: Exercise, log: Mapping[str, Any], seed: int, traced: Collection[str], run: gpu_lock.Runner = gpu_lock.run
 ) -> Timing:
-    """The timing of a log of the exercise's speed case. Whatever goes wrong stands in Timing.problem, as a sentence.
+    """Time a log of the exercise's speed case on the GPU. A failure is reported as a message in Timing.problem.
 
     traced: keys of the kernels that ran in the traced cases; no other is run on the GPU.
     run: takes the message to the process with the GPU and back; the grader's has a sandbox
@@ -60,13 +60,13 @@ def measure(
 
 
 def problem(exercise: Exercise, sentence: str, by_machine: bool = False) -> Timing:
-    """Make a Timing that says why nothing was measured."""
+    """Make a Timing that holds a message on why nothing was measured."""
     speed = exercise.bonus[0]
     return Timing(speed.case.name, speed.vs, 0.0, 0.0, "", sentence, by_machine=by_machine)
 
 
 def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
-    """Run the log compiled on this process's GPU, and look at the results of runs that nobody can foresee.
+    """Time the compiled log on this process's GPU, and check the results of randomly chosen runs.
 
     No inputs come twice, and what a run allocated is overwritten before the next one: nothing that an earlier run left in
     memory is an answer.
@@ -121,7 +121,7 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
 
 
 def difference(exercise: Exercise, arguments: dict[str, Any], results: Any) -> str:
-    """Say where results on the GPU are not within the exercise's budget of its oracle; "" if they are."""
+    """Return a message where results on the GPU exceed the exercise's error budget; else ""."""
     expected = exercise.oracle(**arguments)
     results, expected = (r if isinstance(r, tuple) else (r,) for r in (results, expected))
     for got, wanted in zip(results, expected, strict=True):
@@ -135,6 +135,6 @@ def difference(exercise: Exercise, arguments: dict[str, Any], results: Any) -> s
 
 
 def time_for(answer: BinaryIO, exercise: str, twist: str, log: Mapping[str, Any], seed: int) -> None:
-    """Write the Timing of a log of the exercise's speed case."""
+    """Time a log of the exercise's speed case, and write the packed Timing to `answer`."""
     answer.write(wire.pack(wire.to_tree(time_here(twists.named(exercise, twist), log, seed))))
     answer.flush()

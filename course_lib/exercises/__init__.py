@@ -49,12 +49,12 @@ BEYOND = ("11_training_a_model", "12_serving_a_model", "13_inside_an_sm", "14_ho
 
 
 def unit_of(exercise_id: str) -> str:
-    """The unit's folder of an exercise's id. Raises StopIteration if no unit has such exercises."""
+    """Return the unit's folder for an exercise's id. Raises StopIteration if no unit has such exercises."""
     return next(unit for unit, module in UNITS.items() if module == exercise_id.partition(".")[0])
 
 
 def find(exercise_id: str) -> Exercise:
-    """The exercise of that id. Raises ValueError with the nearest names if there is none."""
+    """Return the exercise of that id. Raises ValueError with the nearest names if there is none."""
     # whatever the student has put into the brackets, the function itself for one
     name = ids.current(str(getattr(exercise_id, "__name__", exercise_id))[:100])
     unit, _, _ = name.partition(".")

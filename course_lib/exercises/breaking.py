@@ -37,7 +37,7 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 @lru_cache(maxsize=256)
 def loaded(source: str, entry: str) -> Callable[..., Any]:
-    """The function that a text of ours defines."""
+    """Execute a source text and return the function that it defines."""
     name = f"<given {entry} {hash(source):x}>"
     scope: dict[str, Any] = {"__name__": "given"}
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
@@ -46,7 +46,7 @@ def loaded(source: str, entry: str) -> Callable[..., Any]:
 
 
 def mutated(source: str, changes: Sequence[Sequence[str]]) -> str:
-    """The text with these changes. Raises ValueError if one does not apply."""
+    """Return the source text with these replacements. Raises ValueError if one does not apply."""
     for old, new in changes:
         if old not in source:
             raise ValueError(f"the given kernel does not contain {old!r}")
@@ -55,7 +55,7 @@ def mutated(source: str, changes: Sequence[Sequence[str]]) -> str:
 
 
 def tensor_of(written: Any) -> torch.Tensor:
-    """The tensor that `packed` of course_lib.execution.calls took apart. Raises ValueError, with a clause, if there is none."""
+    """Rebuild a tensor from what course_lib.execution.calls.packed made of it. Raises ValueError, with a clause, if it is malformed."""
     if not isinstance(written, dict) or set(written) != {"shape", "strides", "dtype", "storage"}:
         raise ValueError(say("criteria.mutants.no_tensor", got=in_words(written)))
     shape, strides, storage = written["shape"], written["strides"], written["storage"]
@@ -81,7 +81,7 @@ def tensor_of(written: Any) -> torch.Tensor:
 
 @contextmanager
 def nan_where_nobody_stores() -> Iterator[None]:
-    """Let torch.empty give NaN: what an earlier kernel left in memory must not be taken for the result of one that stores nothing."""
+    """Let torch.empty return NaN inside the block, so that unwritten elements never look like an earlier kernel's results."""
     before = torch.get_deterministic_debug_mode()
     # trap: use_deterministic_algorithms sets the same, and loads torch's compiler, for a second and 50 MB
     torch.set_deterministic_debug_mode("warn")  # which fills what is not initialised
@@ -93,7 +93,7 @@ def nan_where_nobody_stores() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A kernel that is to be broken. Two are never equal, so that what is found out about one can be kept.
+    """A kernel to be broken by finding inputs. Two are never equal, so that results about one can be cached.
 
     text     the kernel and the function that launches it: the notebook's cell `given="UNIT.exercise"` is made of it
     entry    that function
@@ -114,11 +114,11 @@ class Given:
 
     @property
     def source(self) -> str:
-        """The text as a module of its own."""
+        """Return the text as a module of its own, imports included."""
         return f"{IMPORTS}\n\n{self.text}"
 
     def read(self, written: Any) -> dict[str, Any]:
-        """One input, as tensors and numbers. Raises ValueError, with a clause, if it is none."""
+        """Convert one written input to tensors and numbers. Raises ValueError, with a clause, if it is malformed."""
         if not isinstance(written, dict) or set(written) != {*self.names, *self.numbers}:
             raise ValueError(say("criteria.mutants.no_dict", names=[*self.names, *self.numbers]))
         arguments, sizes = {}, {}
@@ -151,7 +151,7 @@ class Given:
         return arguments
 
     def wrong(self, arguments: dict[str, Any], changes: Sequence[Sequence[str]] = ()) -> str:
-        """Say what is wrong with the kernel, changed or not, on these arguments; "" if nothing is."""
+        """Return a message on what is wrong with the kernel, mutated or not, on these arguments; "" if nothing is."""
         function = loaded(mutated(self.source, changes), self.entry)
         try:
             with nan_where_nobody_stores(), trace(work=Work(MOST_WORK)) as t:
@@ -175,7 +175,7 @@ class Given:
 
 @dataclass
 class Kills(Criterion):
-    """Inputs on which the given kernel is right, and mutants are not. A mutant counts if one of them shows it.
+    """Criterion: inputs on which the given kernel is right, and mutants are not. A mutant counts if one of them shows it.
 
     free   the share of them that inputs kill which anybody writes without a thought: points begin behind it
     """
@@ -205,7 +205,7 @@ class Kills(Criterion):
                 return self.lost(say("criteria.mutants.no_inputs"), cause=Cause("blank"))
             if problem := _problem(self.given, json.dumps(written)):
                 return self.lost(problem, cause=Cause("wrong", details={"criterion": self.key}))
-            if how := self._killed(json.dumps(written), json.dumps(trial.inputs[0]["changes"])):
+            if how := _killed(self.given, json.dumps(written), json.dumps(trial.inputs[0]["changes"])):
                 killed.append(
                     say("criteria.mutants.killed_by", mutant=trial.case.name, how=how) if not trial.case.hidden else ""
                 )
@@ -230,12 +230,15 @@ class Kills(Criterion):
             expected=say("criteria.mutants.all"),
         )
 
-    def _killed(self, written: str, changes: str) -> str:
-        arguments = [self.given.read(one) for one in json.loads(written)]
-        for number, one in enumerate(arguments, 1):
-            if how := self.given.wrong(one, json.loads(changes)):
-                return say("criteria.mutants.shown_by", number=number, how=how)
-        return ""
+
+@lru_cache(maxsize=256)  # several students hand in the same inputs, and nobody's hidden numbers come in
+def _killed(what: Given, written: str, changes: str) -> str:
+    """Say which of these inputs shows a mutant, and how; "" if none does."""
+    arguments = [what.read(one) for one in json.loads(written)]
+    for number, one in enumerate(arguments, 1):
+        if how := what.wrong(one, json.loads(changes)):
+            return say("criteria.mutants.shown_by", number=number, how=how)
+    return ""
 
 
 @lru_cache(maxsize=64)  # each case of an exercise asks the same
@@ -260,7 +263,7 @@ def mutant(name: str, *changes: tuple[str, str]) -> Case:
 
 
 def near_as(magnitude: Callable[..., Any], times: float = 64) -> ErrorBudget:
-    """Allow `times` roundings of float32 of such a magnitude, and 4 of the dtype of the result."""
+    """Make the error bound of `times` float32 roundings of this magnitude, plus 4 roundings of the result's dtype."""
 
     def budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
         size = torch.as_tensor(magnitude(**arguments), dtype=torch.float64)

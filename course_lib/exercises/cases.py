@@ -16,13 +16,13 @@ FP16, BF16, FP32 = torch.float16, torch.bfloat16, torch.float32
 
 
 def integer(g: torch.Generator, low: int, high: int) -> int:
-    """A whole number from low to high, both included."""
+    """Draw a whole number from low to high, both included."""
     return int(torch.randint(low, high + 1, (), generator=g))
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A drawing whose name says what is drawn."""
+    """A function that draws the arguments of a case, with a name that says what it draws."""
 
     name: str
     draw: Callable[[torch.Generator], dict[str, Any]]
@@ -32,26 +32,26 @@ class Drawing:
 
 
 def named_by(size: str, dtype: torch.dtype, *words: str) -> str:
-    """The name of a drawing: its size, the words that are not empty, and its dtype unless that is float32."""
+    """Return the name of a drawing: its size, the words that are not empty, and its dtype unless that is float32."""
     return ", ".join(filter(None, [size, *words, "" if dtype == FP32 else str(dtype).removeprefix("torch.")]))
 
 
 def cases_of(**groups: Sequence[Drawing]) -> list[Case]:
-    """The cases of these groups, which bear the names of their drawings: ragged=[matrix(1, 1), matrix(37, 1031)]."""
+    """Make the cases of these groups, named after their drawings: ragged=[matrix(1, 1), matrix(37, 1031)]."""
     return [Case(drawing.name, group, drawing) for group, drawings in groups.items() for drawing in drawings]
 
 
 def against_copy(
     drawing: Drawing, needed: Callable[..., float], *, full: float = 0.8, none: float | None = None, points: float = 2
 ) -> Speed:
-    """Extra credit: all points at the share `full` of the speed of a device copy of the needed bytes, and some from `none` on,
-    which is 0.3 less unless it is given."""
+    """Make the speed criterion against a device copy of the needed bytes: all points at the share `full` of its speed, some from `none` on,
+    which is 0.3 less unless given."""
     none = full - 0.3 if none is None else none
     return Speed("copy", Case(drawing.name, "speed", drawing), needed, full=full, none=none, points=points)
 
 
 def fixed(name: str, group: str, /, **arguments: Any) -> Case:
-    """A case of plain numbers, the same for every seed."""
+    """Make a case of plain numbers, the same for every seed."""
     return Case(name, group, lambda g: dict(arguments))
 
 
@@ -59,7 +59,7 @@ LAYOUTS = ("rows", "columns", "heads", "window", "apart", "steps")
 
 
 def laid_out(values: torch.Tensor, layout: str) -> torch.Tensor:
-    """values (..., M, N), the same elements laid out in another way.
+    """Return values (..., M, N) with the same elements in another memory layout.
 
     "rows"     as they are, contiguous
     "columns"  the last two axes swapped in memory: column by column
@@ -99,7 +99,7 @@ def _inside(values: torch.Tensor, down: int, across: int, before: tuple[int, int
 
 
 def operations(text: str) -> frozenset[str]:
-    """The torch operations that an exercise allows, by the names that torch's dispatcher uses."""
+    """Parse the names of torch operations that an exercise allows, as torch's dispatcher has them."""
     return frozenset(text.split())
 
 

@@ -16,17 +16,17 @@ CHECK = "-check"  # behind an exercise's grade_id: the cell that has its points
 
 @cache
 def renamed() -> dict[str, str]:
-    """Ids of earlier releases -> those of this one."""
+    """Return the table of renamed exercises: id in an earlier release -> id in this one."""
     return tomllib.loads((Path(__file__).parent / "renamed.toml").read_text("utf-8"))
 
 
 def current(exercise_id: str) -> str:
-    """The exercise's id in this release, by the one that it has or had."""
+    """Return an exercise's id in this release, from the id that it has or had."""
     return renamed().get(exercise_id, exercise_id)
 
 
 def current_cell(grade_id: str) -> str:
-    """Name of a cell, an answer or a check, in this release, by the one that nbgrader has or had for it."""
+    """Return the grade_id of an answer or check cell in this release, from the one that nbgrader has or had."""
     answer = grade_id.removesuffix(CHECK)
     return _cells().get(answer, answer) + grade_id[len(answer) :]
 

@@ -19,13 +19,13 @@ Wrong = Callable[..., Any] | Sequence[Callable[..., Any]]
 
 
 def failing(trials: Sequence[GradedTrial]) -> list[GradedTrial]:
-    """The trials that are not right; those of group "plain" alone, if there are such: they close a gate, and a verdict shows no more."""
+    """Select the trials that are not right; only those of group "plain" if there are such, since they close a gate."""
     wrong = [t for t in trials if t.case.group == "plain" and t.difference]
     return wrong or [t for t in trials if t.difference]
 
 
 def results(trials: Sequence[GradedTrial], place: int = 0) -> Iterator[tuple[dict[str, Any], torch.Tensor]]:
-    """(arguments, result) of each call of the trials that are shown; of several results the one at that place."""
+    """Yield (arguments, result) of each call of the failing trials; of several results the one at `place`."""
     for t in failing(trials):
         for call, out in t.calls:
             found = nth(out, place)
@@ -34,12 +34,12 @@ def results(trials: Sequence[GradedTrial], place: int = 0) -> Iterator[tuple[dic
 
 
 def nth(value: Any, place: int) -> Any:
-    """The result at that place, of several; or the only one."""
+    """Return the result at that place, of several; or the only one."""
     return value[place] if isinstance(value, (list, tuple)) and len(value) > place else value
 
 
 def is_closer_to(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, times: float = 10) -> bool:
-    """Whether `found` is at least `times` times nearer to the guess than to the right result.
+    """Whether the result `found` is at least `times` times nearer to the guess than to the right result.
 
     A NaN is near only to a NaN. A result that is right but for its rounding is like no guess, and only zeros are like a
     guess of zeros.
@@ -57,7 +57,7 @@ def is_closer_to(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, 
 
 @dataclass(frozen=True)
 class Misconception:
-    """A mistake, as the results that it gives. Called with trials it is a Mistake: the one matcher of such results.
+    """A mistake known by the results that it gives. Called with trials, it returns its remark if they match, else "".
 
     wrong    a call's arguments -> the result, or all of them, as this mistake makes it; None where there is nothing to compare
              with. Of several functions, each result may be another's
@@ -105,7 +105,7 @@ class Misconception:
 
 
 def row_0(of_call: Callable[..., Any], name: str) -> Misconception:
-    """Make the mistake that every row is computed from row 0 of this argument."""
+    """Make the Misconception that every row is computed from row 0 of this argument."""
 
     def wrong(**call: Any) -> Any:
         return of_call(**call | {name: call[name][:1].expand_as(call[name])})
@@ -129,7 +129,7 @@ TF32 = say("criteria.kind.tf32")
 def multiplied_in_tf32(
     guesses: Callable[..., Sequence[torch.Tensor]], right: Callable[..., Any], place: int = 0
 ) -> MistakeMatcher:
-    """Make the mistake that kernels multiply in TF32, and the errors of float32 results point where those of one of the guesses do.
+    """Make a matcher of TF32 products: kernels use TF32, and errors of float32 results point where those of one of the guesses do.
 
     guesses    a call's arguments -> its result at that place if one product is in TF32, or another, or several; as many for
                each call
@@ -159,6 +159,6 @@ def _in_float32(values: Sequence[Any]) -> bool:
 
 
 def across(error: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """The part of an error that is no factor of a row: what divides a row by a wrong number leaves none."""
+    """Return the part of an error that is not proportional to the row: what divides a row by a wrong number leaves none."""
     size = right.square().sum(-1, keepdim=True)
     return error - (error * right).sum(-1, keepdim=True) / torch.where(size == 0, 1, size) * right

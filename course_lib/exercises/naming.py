@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from course_lib.catalogue import say
@@ -17,7 +19,8 @@ from tritontrace.results import Cause
 
 @dataclass
 class Names(Criterion):
-    """The cause of each picture. Half of them earn nothing, since who guesses gets some right; each one more earns its share.
+    """Criterion on the cause named for each picture. Half of them earn nothing, since guesses get some right; each further one earns a
+    share.
 
     explanations  picture -> its explanation, sealed with the cause
     causes        cause -> what its picture would look like, which is said of a wrong answer
@@ -58,20 +61,26 @@ class Names(Criterion):
         return Finding(self.title, points, self.points, "failed", seen=seen, detail=detail, cause=cause)
 
     def explained(self, exercise: Exercise, answers: Mapping[str, Any]) -> dict[str, str | None]:
-        """Each picture that is asked for, with its explanation if the answer is right."""
+        """Return the explanation of each picture that was answered right; None for the others."""
         return {
             picture: opened(sealed, f"{exercise.id}/{picture}", answers.get(picture))
             for picture, sealed in self.explanations.items()
         }
 
     def not_it(self, picture: str, answers: Mapping[str, Any]) -> str:
-        """Say why an answer is not right."""
+        """Return the message on why an answer is not right."""
         answer = answers.get(picture)
         if not is_answer(answer):
             return say("criteria.pictures.no_answer")
         if not isinstance(answer, str) or answer not in self.causes:
             return say("criteria.pictures.none_of_them", got=as_written(answer)[:80])
         return say("criteria.pictures.not_that", cause=self.causes[answer])
+
+
+def shipped(unit: str) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Read a unit's naming.toml: maps of errors, as rows of digits, and sealed explanations, by picture."""
+    data = tomllib.loads(Path(__file__).with_name(unit).joinpath("naming.toml").read_text("utf-8"))
+    return {picture: rows.split() for picture, rows in data.get("maps", {}).items()}, data["sealed"]
 
 
 def name_pictures(

@@ -15,7 +15,7 @@ _known: list[list[tuple[dict[str, Any], list[int], Any]]] = []
 
 
 def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function so that it computes nothing anew for the very same arguments, by place or by name, within one verdict.
+    """Cache the last result of a function, for the very same arguments (by identity), until `within_a_verdict` ends.
 
     Those that it does not look at, which it takes as **more, make no difference.
 
@@ -51,7 +51,7 @@ def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def within_a_verdict() -> Iterator[None]:
-    """Let go of all results at the end: the next verdict is about other numbers."""
+    """Clear the caches of all `remembered` functions when the block ends: the next verdict is about other numbers."""
     try:
         yield
     finally:

@@ -31,7 +31,7 @@ ALLOWED = 0.1  # that a stated number may be off, and that a round must save at 
 
 
 def counted(launches: Sequence[Launch]) -> dict[str, int]:
-    """Bytes, sectors and launches of what was traced."""
+    """Count the bytes, sectors and launches of traced launches."""
     accesses = [access for launch in launches for access in launch.accesses]
     moved, touched = sum(a.bytes for a in accesses), sum(a.sectors for a in accesses)
     return {"bytes": moved, "sectors": touched, "launches": len(launches)}
@@ -39,20 +39,21 @@ def counted(launches: Sequence[Launch]) -> dict[str, int]:
 
 @dataclass
 class OnOneSize:
-    """Counts of the versions that are right, by the number of their round; 0 is the first version."""
+    """Counts of the right versions on one input size, by the number of their round; 0 is the first version."""
 
     name: str
     sizes: dict[str, int]
     counts: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def before(self, number: int) -> dict[str, int]:
-        """The least of each number in all versions before this round."""
+        """Return the lowest value of each count in all versions before this round."""
         earlier = [counts for n, counts in self.counts.items() if n < number]
         return {name: min(counts[name] for counts in earlier) for name in COUNTED}
 
 
 def off(stated: Mapping[str, str], number: int, on: Sequence[OnOneSize]) -> str:
-    """Say what of a round's statement does not hold, or that it saves nothing; "" if it holds and saves something on every size."""
+    """Return a message on a wrong number of a round's statement, or that the round saves nothing; "" if it is right on every size and
+    saves."""
     for size in on:
         for name, done in COUNTED.items():
             try:
@@ -73,13 +74,13 @@ def _saves(size: OnOneSize, number: int, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """The subject of a work log. first: the version that it begins with;  sizes: the arguments of a call -> the sizes by name."""
+    """The function that a work log improves. first: its first version; sizes: the arguments of a call -> the sizes by name."""
 
     first: Callable[..., Any]
     sizes: Callable[..., dict[str, int]]
 
     def traced(self, name: str, arguments: dict[str, Any]) -> OnOneSize:
-        """Trace the first version: once for tensors of one layout, for it reads no address from them."""
+        """Trace the first version; cached by the layout of the tensors, since their addresses make no difference."""
         kinds = {n: _layout(v) if isinstance(v, torch.Tensor) else v for n, v in arguments.items()}
         return OnOneSize(name, self.sizes(**arguments), {0: _counted(self.first, tuple(kinds.items()))})
 
@@ -102,7 +103,7 @@ def _counted(first: Callable[..., Any], kinds: Sequence[tuple[str, Any]]) -> dic
 
 @dataclass
 class RoundsHeld(Criterion):
-    """Points for each round whose version is right, whose statement holds on every size, and which saves something."""
+    """Criterion: points for each round whose version is right, whose stated numbers hold on every size, and which saves something."""
 
     task: Task
     points: float
@@ -158,7 +159,7 @@ def _not_right(exercise: Exercise, trial: Trial) -> str:
 
 
 def for_nobody(launches: Sequence[Launch]) -> str:
-    """Say what is stored though nobody reads it: waste that was put in to be taken out again. "" if there is none."""
+    """Return a message if something is stored that nothing reads, waste added only to be removed again; else ""."""
     read, stored, room = Counter[str](), Counter[str](), dict[str, int]()
     for each in (footprint for launch in launches for footprint in launch.footprints):
         read[each.tensor] += each.read_bytes
@@ -175,12 +176,12 @@ def for_nobody(launches: Sequence[Launch]) -> str:
 
 
 def without_number(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a version is called with: a case's arguments but for the number of its round."""
+    """Return a case's arguments without the number of its round: those of a version."""
     return {name: value for name, value in arguments.items() if name != "version"}
 
 
 def versions(name: str, draw: Callable[..., dict[str, Any]]) -> list[Case]:
-    """Cases that run each version on one size."""
+    """Make the cases that run each version on one size."""
     return [Case(f"version {n}, {name}", "performance", _asking(n, draw)) for n in range(1, MOST_ROUNDS + 1)]
 
 
@@ -200,7 +201,7 @@ def work_log(
     lines: int,
     difficulty: int,
 ) -> Exercise:
-    """An exercise that asks for a work log.
+    """Make an exercise that asks for a work log.
 
     id      ends in the name of the function that returns the rounds
     draws   name of a size -> its drawing; the first one is what `worklog` traces

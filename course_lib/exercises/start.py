@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -33,7 +35,7 @@ def vector(length: int, dtype: str = "float32"):
 
 
 def issue(warps: int, latency: int, work: int, cycles: int) -> np.ndarray:
-    """(cycles,) the warp that issues in each cycle, -1 where none can.
+    """Return the warp (cycles,) that issues in each cycle, -1 where none can.
 
     A warp issues `work` cycles in a row, then waits `latency` cycles; of those that are ready, the one goes first that has
     been ready longest.
@@ -51,7 +53,7 @@ def issue(warps: int, latency: int, work: int, cycles: int) -> np.ndarray:
 
 
 def fewest_warps(latency: int, work: int) -> int:
-    """The fewest warps with which no cycle of three rounds is lost: tried one after the other."""
+    """Return the fewest warps with which no cycle of three rounds is lost, tried one after the other."""
     return next(w for w in itertools.count(1) if (issue(w, latency, work, 3 * (latency + work)) >= 0).all())
 
 
@@ -63,7 +65,7 @@ def doubled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def traced_doubling() -> dict[str, int]:
-    """5000 halves in, floats out, 1024 at a time."""
+    """Trace the doubling of 5000 halves into floats, 1024 at a time, and return the right answers."""
     n, BLOCK = 5000, 1024
     x = torch.ones(n, dtype=torch.float16)
     with trace() as t:
@@ -81,7 +83,7 @@ def traced_doubling() -> dict[str, int]:
 
 @dataclass
 class SharedWork(Programs):
-    """The criterion Programs, in words about a vector."""
+    """Criterion Programs with messages about a vector."""
 
     @property
     def title(self) -> str:
@@ -122,151 +124,18 @@ class Statement(Criterion):
 
 
 def opened(key: str, answer: bool) -> str | None:
-    """The explanation of a statement if `answer` is right, else None."""
+    """Return the explanation of a statement if `answer` is right, else None."""
     return sealed.opened(SEALED[key], f"start.myths/{key}", answer)
 
 
-# Sealed so that nobody reads an answer by accident; anyone who wants to can try both. The plain text is the grader's.
-SEALED = {
-    "tensor_core_is_fma": (
-        "Dv^H0uhb1B)u>76kE`t4gJl5JtK!c^N%oMUo4ZKliEgas6^b@OIGTd*b9+&1=R@fiPO%ITJC+r|mlv3<2P^L8hfI4{9!F1x5WXf@"
-        "3_ObmAp`K)aMolb+^P2r<p9~(!Xb)4sQ"
-    ),
-    "faster_operations": (
-        "s8A^4G+fI+r<Mx0fPOZYPYF4SWtl5XEXvgReru`!-GF2W+92CczAtQA516e&2s38mDi{zOl7Suu5c5MSW`u>oN6|5dT3>v{w1oVO"
-        "W!_DSf}v_20-Y{J"
-    ),
-    "more_warps_than_alus": (
-        "lD_2Kb{M&mak(ERuri&)U3MjCy3!1}?~{eK$Q%gx;nl?ev4Mh0JHHAS{67>Mvlary(<7GG=t}7^KmUkV4vdjtAyjN6;<v%~_iJ@-"
-        "RC!cMZ{udDZ=*>P4U9WZ{;|x*X3>}"
-    ),
-    "warp_shares_instruction": (
-        "`pI(5JE>uitsc{FS3PZqbz5`$tpeWR;H@@6u=Hn|Hke{|`90Af*=RCwdUYQ^e<I@&oy4x0(n|<rTs%5S?8qB9f+A0eK=m4gu<nu-"
-        "$9#w;;J~Xh#iE2=QDe=2Yo56IZ~"
-    ),
-    "caches_are_sram": (
-        "36r7>Bg$1-1lQDoZN_n*J6rId)*67c#>npkeGsUuSBoNYtvWJCvVFT{M`)5<P4zg|2WQg1joBa?RK%8W;Coe_b-~OWr?z6s^R;e3"
-        "N(ePmydfUkqcKcUBD)OruXG`32igzrurOBivj"
-    ),
-    "hbm_is_dram": (
-        "tW_j09h;Lzm<pQK)`p_r5!>oIoU?GRb(g6zXUbxunPuh7?!QbG2|}LuxLxf0kHN3YuW&NR$4Q)1#&esxy-?k(PRB~D0q0$qY(gt?"
-        "XhA@HE@`wr-t#MWj7U<(ptD4pU#Yl=F7sKXFq5A"
-    ),
-    "compute_outgrew_memory": (
-        "(?sJv=t}7Gj_7n$74?_1p_ofHpwC!HqtvbI@=qyT#5P|9eoX;V=eeicrZQ<UicoXTS(Oclx5XOdc5NzY<o1evg4Mx<gi(K<wPusE"
-        "3%sEsubLlS2!2<A_?riWq!oEH_w3-V<Bpsk0E4;KG$}!X"
-    ),
-    "add_one_needs_flops": (
-        "SImQTa%bn%C`xITsy#myPB4v}CycN}S6J@PS|DAaqvZq7J4ogjH(OB}8+KY2+oGt6b}XU3(^Q&!2UhrC%*qa;OVK(3Mov@E(Lf4^"
-        "wtiSnChEp2G_Bi{R=e$>a+lflR9A{ig?E0mmR24H>GwbC!KVSDkN"
-    ),
-    "shared_memory_is_global": (
-        ">Jf(0t6L-)ezqU1*aMr@zg|A`z|Qq{_G>Bcnge_SsWb{bo#{_Y0rQrH8zxZc@l@~3x43L|Qh5kX?*^VqEVo}8HcSiUr}g=fAGSV#"
-        "V;G~=!Kz9!5H`<j"
-    ),
-    "program_is_thread": (
-        "SZGbU&rSbWKna0MKUyM4(hBp;J7(%1m8mNAtZOGGxIZp)Uu%%>+~qGzR4wqNNKCdcVi80>39X)3rZ<txqDF-a3?UzCHY)$KIbvzp"
-        "A&y}ibr4{C^n=J#cee>R+3abrpObmNx`gzxK0OB"
-    ),
-    "programs_in_order": (
-        "WOG-Z0vq2poZ;0Q#YCV!?Sh9Ik8I9-Bof^g^-Oxi@z&6?a+!<kgE8c|yu(isGgCY4f{BMf{*9mXgn4toT?gmgR>6(U$J^!2p%o)^"
-        "laEJR<REJH0nQ2s(}Xi<NwA~31;~+^"
-    ),
-    "masked_store_writes_zero": (
-        "ILP2XJyd*qW=nBaH_vi4v!Vhv>PDJP-Mu&|X~#}iAEe{9;sD`qR)P#@p#NjpRR|60@W+XHW)Nqlnq=_YASZ~mreS)8NK0vKng"
-    ),
-    "launch_returns_early": (
-        "-83K1O8V5z&gpLrK8RCldNh+`e_70J7|`3a0UE;465qPOW_-mL=LM>J28Dc@%tt}jH6JQUs@ocj3=jS!cE7rvN>wzF=%B_0aHPZ_"
-        "l^lLH5~2lTr22l+dU!_"
-    ),
-    "eager_compiles": (
-        "95OW^^h$#@hl{~C&ydI?F`8Ke%F*c(>XN|nEnCI=3+70Q(U?m8^y5Fp+SN%?5{<-pI%9uA$viki-%*<Y8KGFOkQrKbLDMRRQ*r<Fm%^jaEw`yR"
-    ),
-    "ptx_is_translated": (
-        "Q`E3M7|zoRrRbsDEM|mV+M(Pfzo#G2<9~P7M6DX90f<JAoqR8Ui_5B+wOu!+GL@VCrAP^?B^5vwxPCVq&*x4trb5aPK||>3;ZTMi"
-        "T7m+!R+hV7hQ-N>JM$ejce8}6;tX_CqQ4~a<y`"
-    ),
-    "sass_runs_everywhere": (
-        "qR(qH<T~OG*h<l`fr+5biPpCX2m`<M6SCos1aj<zQx6`$`H^6)|I+v2mR%CTDpRNY3*HV+3s@<jS6P(#cy2(_n`Sz9aPlkT7&F6|"
-        "B_?l*l~+wmqG;1=7d)Z^_z6t5k~$&6"
-    ),
-    "cubin_is_a_language": (
-        "7RF_B{8vDd&_py~uxc=b%9%|6#!s!XzpD+)nBrr>Qq_Su|Gp7JYGg89-E8mWmZOnv-L?(#VGIS}F1;|4HQ`xezNIT?CD$7E^u-S0"
-        "@?yu(fCZ7P51SJ"
-    ),
-    "similar_dot_near_one": (
-        "$*F+G+0{JsP1F{(#_M2wV&0-iv3;Nba7w1Jr77ZzIDcsLfpnw%2q%?^jn26mzP5^;mH1d33Kix9_m!f{CcUJir>a7QwUojNxx-bb"
-        "9bF<%pl&hUnB>#b=>"
-    ),
-    "weight_near_one": (
-        "nqhwVF;H*{+9#Loy*$2s_X{N$@mD#-DqiU|jhVUbS5zHxn~@<M`CUK)_RUiU#mOhb19_faC3!L-)nNsxfIP@)hkL-ucLJ+pDI{V>Zijb9p8o"
-    ),
-    "attention_compares_embeddings": (
-        "IWNJdKr*MS9j23W$kQ46m!RI!wbF!9dKGVPXeGIAhB9v4jTi@0HlMP_ec5nwKf-i}{y98Pvz~g#vqi*l$1YK$I`Yuw&7tW>Syo?g"
-        "0vEp0u9rM$Lx=m<M|R@"
-    ),
-    "residual_adds": (
-        "i%mg(?gESuEm4+h+cC_sOu>Oo512Fael|d0<@Okx$PDL<h2t@i1gGcktWCs06Dr{ec5e|wABkHkyDiVsuyNCOfBKB`RNFSye>pFU"
-        "^&5u%NoitX?E"
-    ),
-    "unembedding_widens": (
-        "9wV&P0K@hkWv2b*(kYGTg3_!KWwRw^9lQJWbK3VF=IwYD_NFl33>HQu--AKZGli+%ulzo&JqFi?`i5LBZuIqQiPEf7;=KxsTfDvt"
-        "UCdX7cOdejvZAP?=B^cgc>"
-    ),
-    "gpus_before_cuda": (
-        "r0HNwZMy8&e-!kIS$6wytiF9$oV}=5>`h9jYf2JC;SHuIujA7qv8m_1S}5A))G1vDkQSJ<Q9A4Z^<}G_Hv3$;?*r48Y6BI+HiFx+"
-        "Yjab&%LS$1MR1_QXc21cv%279J9)14hA;!$Cnx"
-    ),
-    "matmul_needs_tensor_cores": (
-        "5r0yF{>Ee;aJKfs2{7s}9B&IM|3k}Q`9pZL9A(bV8A12@W=7GCc<(^);SV4wPl*)VhykzluXv4h@JN(wQ(M#?dkmef>I-cglp?#T"
-        "d5;PB4?CUs^+Z>G&Tno"
-    ),
-    "dennard_holds": (
-        "_i}?!$s%hu)W?%Z`cIEqq3PoDo5ojH-xMl*1I&@*tTFB$t+ZUi>QD2-ge|WZ^W5<hJFaOh$~(O3EhI%@{Niu_{E}GPg;?b<J!eG?"
-        "gbYtMB1=SR7n%acSAZ^?_q*iz4QSK|3dMOR>nP9w>FVFY)ky"
-    ),
-    "sram_shrinks": (
-        "jC6jp!$FQ?CQFQ<sk$bc3!*VI-Qr^xHs#T%zjejFqHNwcfSPkkB*D}}EQ`=kBs*a{wcodJn&tqHo1M>6v|7=41H%R3jy|8f1N>+p"
-        "KX>5MSm^x>=HN&Zqy"
-    ),
-    "hbm_is_wide": (
-        "Ut;{HS@_6(eO5%G;+p8Cp`c@GQD@ZORP=K@7(P(l);t@-YVm<R8FcC(QMp#xX+`2;Ygw983hA-oG~mQN5oH}r`juRUbCUonIi}>l"
-        "qB~!nyv%kWI8rYP=lx?cu)0Z%9Hf12=kBY<@Yj{96hGE*+#@*>9a>hV4q!O"
-    ),
-    "tensor_core_has_isa": (
-        "?ekZf)mQ_Beo>=f-bL++3_Zblz$00bk+Ra=?=Lda$ObRMlr{c?XYY=w(S-R7PKw>EEjo|-Gt%S2#WGfiXMnRrMyDq5)6s*A@e_vi"
-        "zE+Zh^;&A|g;!yGAOTH!CI"
-    ),
-    "registers_compute": (
-        "M*KvcDPUpK+m!y$#`YE`)>&rRG`Br86ODM&?VrVf3$gF^lLWy#|9pPRrk@UIIhT8dTL!O9HfXHfF>Uyb98H3v6+5vRAD=b^m-h^k"
-        "f?GUoq_X>ct5(|wNwt8D@{U_NHucd%AWhDAch~"
-    ),
-    "eager_returns_to_cpu": (
-        ")z6x;f=8P&6{z2wL47VMk(p~)p_h@DV&#R972+*ktzJxk{ME}2!EfKNC!KrIYn10&cc@Z)x>^UeocxfrcMUN%sWvHkd{byG4Eekq"
-        "wdO#gt0tm-aa8"
-    ),
-    "softmax_is_nonlinear": (
-        "GEKaHyJXCWac&kCv@{1inLPK82K#6$U&y}zcDLy>=0($S^Q_MXJ*ItIWA(0m0f{ml00Nd>KBF*UkRHp=Ma$_SxlStRb91j5%ei7w!$itX"
-    ),
-    "clusters_share": (
-        "-92(1q;XGzgSZUvco=*-iEK5qLC`+3EXuUEMtugE+cu2shWT4#RFnE!K-9&X7rACF2}jr|PGm`h%ft9Dry<f6K7FM<s=g4;&L@9O"
-        "TP|?((;J^+5RdJ$m^U=RX##@fbR1jNh)!q"
-    ),
-    "gates_remember": (
-        "B;kT&{GEsxPkS>T4$(qYa|p~nKJTByNm{MvwCh2Y_Jj((wp_Iltk8Mab|N>>pGv-%VhQm6NOcO0=wV>T=7B*WQH%gW{NYB8pCQFk"
-        "q3M%N>TBWJKa~Rqz3H4OnsG#Jj<VXrG9x78u>"
-    ),
-    "tensor_core_takes_tensors": (
-        "?Q#8$dm&cfec_b8y0OXxRZsG`niUA1LpgkWR?q2eYhzT5c#uk!$iRj_bTiJUSWxL|Znq?u3mob2)4aPrLlbwgrk(N<0J-5RTIdP}"
-        ";7DcbC#if(k>p?s7~@G=W2&&}#vXBh6y*^85__EG;HQ_k5S`;C!$y;O{^rR>7ngtIOJ7YmDm6&"
-    ),
-}
+SEALED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+"""Explanation of each statement, sealed with the right answer."""
 
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
 def ends_early(expected: Callable[..., torch.Tensor]) -> MistakeMatcher:
-    """Say so if wherever a result is wrong it is right up to some element, and wrong from there on."""
+    """Make a matcher that returns a remark if each wrong result is right up to some element, and wrong from there on."""
 
     def look(trials: Sequence[Trial]) -> str:
         told = [
@@ -292,7 +161,7 @@ def ends_early(expected: Callable[..., torch.Tensor]) -> MistakeMatcher:
 
 
 def same_elements(trials: Sequence[Trial]) -> str:
-    """Say so if there is a race: how the stores of several programs lie to one another."""
+    """Return a remark on a race between programs' stores, by how the stores overlap; else ""."""
     races = [(f, t.evidence.launches) for t in trials for f in t.evidence.faults if f.between == "stores"]
     stored = [
         (footprint.written_bytes, footprint.written_distinct_bytes * launch.programs)

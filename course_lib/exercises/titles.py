@@ -15,19 +15,19 @@ HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
 
 
 class Heading(NamedTuple):
-    """title    of the exercise;  section  = that of the text before it, which says what it asks to know; "" if there is none"""
+    """Titles above an exercise's cell. title: its own; section: that of the text which it builds on, "" if there is none."""
 
     title: str
     section: str
 
 
 def title(exercise_id: str) -> str:
-    """Title of an exercise, such as "copy rows"; its id where no notebook heads it."""
+    """Return the title of an exercise, such as "copy rows"; its id where no notebook has a heading for it."""
     return _heading(exercise_id).title
 
 
 def section(exercise_id: str) -> str:
-    """Head of the part of the unit to read again, where an exercise went wrong; "" if there is none."""
+    """Return the title of the section to read again where an exercise went wrong; "" if there is none."""
     return _heading(exercise_id).section
 
 
@@ -39,7 +39,7 @@ def _heading(exercise_id: str) -> Heading:
 
 @cache
 def of_unit(unit: str) -> dict[str, Heading]:
-    """The grade_id of each exercise's cell -> what heads it."""
+    """Map the grade_id of each exercise's cell in a unit to its Heading."""
     path = content.ROOT / "notebooks" / unit / f"{unit}.ipynb"
     if not path.is_file():
         return {}
@@ -58,7 +58,7 @@ def of_unit(unit: str) -> dict[str, Heading]:
 
 @cache
 def of(unit: str) -> str:
-    """Head of a unit's notebook: "04 · Memory coalescing"; the folder's name where there is none."""
+    """Return the title of a unit's notebook: "04 · Memory coalescing"; the folder's name where there is none."""
     path = content.ROOT / "notebooks" / unit / f"{unit}.ipynb"
     first = "".join(json.loads(path.read_text("utf-8"))["cells"][0]["source"]) if path.is_file() else ""
     return first.partition("\n")[0].removeprefix("# ") if first.startswith("# ") else unit

@@ -34,7 +34,7 @@ NUMBERS = 1 << NUMBER_BITS
 
 @dataclass(frozen=True)
 class Twist:
-    """One task in place of an exercise's own.
+    """One task that replaces an exercise's own.
 
     key      its name, "times -2"; grader/audit/twisted.py has the published answer for it
     asks     a sentence on what is asked
@@ -50,22 +50,22 @@ class Twist:
 
 @cache
 def of_module(module: str) -> Mapping[str, Sequence[Twist]]:
-    """Exercise -> its twists, for the exercises of a unit's module that have some."""
+    """Return the twists of each exercise in a unit's module, by exercise id."""
     return import_module(f"course_lib.exercises.{module}.twists").TWISTS if module in TWISTED else {}
 
 
 def of(exercise_id: str) -> Sequence[Twist]:
-    """The twists of an exercise; most have none."""
+    """Return the twists of an exercise; () for most."""
     return of_module(exercise_id.partition(".")[0]).get(exercise_id, ())
 
 
 def units() -> list[str]:
-    """The folders of the units that have twists."""
+    """List the folders of the units that have twists."""
     return [unit for unit, module in UNITS.items() if module in TWISTED]
 
 
 def asked(exercise: Exercise, twist: Twist) -> Exercise:
-    """The exercise as a twist asks it. Of its mistakes those are left that are told of right results; the others are about its own task."""
+    """Return the exercise as a twist changes it. Only its mistakes about right results remain; the others are about its own task."""
     from course_lib.exercises.misconceptions import Misconception
 
     others = [other for other in of(exercise.id) if other.key != twist.key]
@@ -80,7 +80,7 @@ def asked(exercise: Exercise, twist: Twist) -> Exercise:
 
 
 def named(exercise_id: str, key: str) -> Exercise:
-    """The exercise with the twist of that name; its own task for "". Raises StopIteration if there is none."""
+    """Return the exercise with the twist of that key; unchanged for "". Raises StopIteration if there is none."""
     exercise = find(exercise_id)
     return asked(exercise, next(twist for twist in of(exercise_id) if twist.key == key)) if key else exercise
 
@@ -99,13 +99,13 @@ def _of_right_results(mistake: MistakeMatcher) -> MistakeMatcher:
 
 @dataclass(frozen=True)
 class Draw:
-    """A code, read: the units in which a class asks for twists, and the number by which one student's are drawn."""
+    """A parsed twist code: the units in which a class has twists, and the number by which one student's are drawn."""
 
     units: tuple[str, ...]
     number: int
 
     def twist(self, exercise_id: str) -> Twist | None:
-        """The twist that is asked of an exercise; None where its own task is."""
+        """Return the twist of an exercise for this student; None where its own task stays."""
         if exercise_id.partition(".")[0] not in {UNITS[unit] for unit in self.units}:
             return None
         return max(of(exercise_id), key=lambda twist: self._rank(exercise_id, twist), default=None)
@@ -114,18 +114,18 @@ class Draw:
         return hashlib.sha256(f"{self.number}\0{exercise_id}\0{twist.key}".encode()).digest()
 
     def asked(self, exercise: Exercise) -> Exercise:
-        """The exercise as it is asked of the student."""
+        """Return the exercise as this student gets it."""
         twist = self.twist(exercise.id)
         return asked(exercise, twist) if twist else exercise
 
     def tasks(self, unit: str) -> dict[str, Twist]:
-        """Exercise -> its twist, for all of a unit that have one."""
+        """Map each exercise of a unit that has a twist for this student to it."""
         drawn = {exercise_id: self.twist(exercise_id) for exercise_id in of_module(UNITS[unit])}
         return {exercise_id: twist for exercise_id, twist in drawn.items() if twist}
 
     @property
     def code(self) -> str:
-        """Eight letters and digits, the last of which shows most slips."""
+        """Return the code: eight letters and digits, the last of which reveals most typing errors."""
         bits = sum(1 << int(unit[:2]) for unit in self.units) << NUMBER_BITS | self.number
         letters = "".join(LETTERS[bits >> shift & 31] for shift in range(UNIT_BITS + NUMBER_BITS - 5, -1, -5))
         whole = letters + _check(letters)
@@ -142,7 +142,7 @@ def draw(of_units: Collection[str], number: int) -> Draw:
 
 
 def read(code: str) -> Draw:
-    """Read a code as somebody typed it. Raises ValueError, in a sentence, for what is none."""
+    """Parse a twist code as typed. Raises ValueError with a message if it is malformed."""
     letters = "".join(c for c in str(code).upper() if c not in "- ").translate(str.maketrans("OIL", "011"))
     if len(letters) != 8 or not set(letters) <= set(LETTERS) or _check(letters[:-1]) != letters[-1]:
         raise ValueError(

@@ -23,7 +23,7 @@ Evaluate = Callable[[Trial], Tree | None]
 
 
 def add(exercise: Exercise, trials: Sequence[GradedTrial], evaluate: Evaluate) -> bool:
-    """Add the formula to the evidence of the smallest wrong case that a verdict shows. Return whether there is one now.
+    """Compare the smallest wrong case of a verdict with the oracle in exact arithmetic; store and report whether a Formula was found.
 
     evaluate    a trial -> what execution.exactly gave for its first call in another process
     """

@@ -76,19 +76,30 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
     least = [4 * n * d for n in lengths]
     lines = {
         "scores in memory": (OTHERS, "s", "--", [f[0] for f in naive], [f[1] for f in naive]),
-        "by tiles, as the programs ask": (OURS, "o", "-", asked, least),
-        "by tiles, if caches keep k and v": (THREE, "^", "-.", least, None),
+        "by tiles": (OURS, "o", "-", asked, least),
+        "caches": (THREE, "^", "-.", least, None),
     }
+    words = (  # beside each line: what it is, how many tokens from the left, and points from there
+        {
+            "scores in memory": ("scores in memory", 4, (-8, 2)),
+            "by tiles": ("by tiles, as the\nprograms ask", 5, (8, -18)),
+            "caches": ("by tiles, if caches\nkeep k and v", 4, (2, -32)),
+        },
+        {"scores in memory": ("scores in memory", 4, (-8, 2)), "by tiles": ("by tiles", 4, (8, -14))},
+    )
     figure = Picture(WIDTH, 4.2)
     for part, (ax, label) in enumerate(zip(figure.subplots(1, 2), ("GB moved", "GB held at once"), strict=True)):
         for name, (colour, marker, line, *found) in lines.items():
             if found[part]:
                 sizes = [heads * itemsize * f / 1e9 for f in found[part]]
-                ax.plot(lengths, sizes, line, marker=marker, color=colour, label=name)
+                ax.plot(lengths, sizes, line, marker=marker, color=colour)
+                said, at, offset = words[part][name]
+                side = "right" if offset[0] < 0 else "left"
+                ax.annotate(said, (lengths[at], sizes[at]), offset, textcoords="offset points", ha=side)
         if part:
             memory = datasheet("H200").hbm_bytes / 1e9
             ax.axhline(memory, color=INK, linewidth=1, linestyle=":")
-            ax.text(lengths[0], memory * 1.25, f"all memory of an H200, {memory:.0f} GB", color=INK)
+            ax.text(lengths[0], memory * 1.25, f"all memory of\nan H200, {memory:.0f} GB", color=INK)
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         ax.set_xticks(lengths[::2], [f"{n // 1024}k" if n >= 1024 else n for n in lengths[::2]])
@@ -96,7 +107,6 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
         ax.set(xlabel="tokens", ylabel=label)
         ax.grid(alpha=0.3)
         bare(ax)
-    figure.axes[0].legend()
     at = lengths.index(1 << 15)
     ratios = naive[at][0] / asked[at], naive[at][0] / least[at], naive[at][1] / least[at]
     figure.caption(
@@ -183,8 +193,8 @@ def scores_of(pattern: str, n: int = 24) -> tuple[np.ndarray, np.ndarray]:
 def online_states(
     scores: Sequence[float], values: Sequence[float], tiles: Sequence[range]
 ) -> list[tuple[float, float, float, float]]:
-    """The state (m, l, acc, alpha) after each tile: maximum, sum, weighted sum, and the factor by which the old sums
-    were multiplied."""
+    """Return the state (m, l, acc, alpha) after each tile: maximum, sum, weighted sum, and the factor by which the old sums were
+    multiplied."""
     m, l, acc, found = -math.inf, 0.0, 0.0, []
     for tile in tiles:
         new = max(m, max(scores[j] for j in tile))
@@ -386,7 +396,7 @@ def merge_orders() -> Figure:
 
 
 def tile_kinds(nq: int, nk: int, bm: int, bn: int) -> np.ndarray:
-    """(query tiles, key tiles) of 0 skipped, 1 masked, 2 full; causal, aligned at the bottom right."""
+    """Return (query tiles, key tiles) of 0 skipped, 1 masked, 2 full; causal, aligned at the bottom right."""
     mask = np.tril(np.ones((nq, nk), dtype=bool), nk - nq)
     kinds = np.zeros((-(-nq // bm), -(-nk // bn)), dtype=int)
     for i, j in np.ndindex(kinds.shape):

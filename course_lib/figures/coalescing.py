@@ -1,7 +1,7 @@
 """The pictures of 04_memory_coalescing.
 
 Each function returns a matplotlib Figure. What a picture counts is traced when it is drawn; what it cites says so in
-the picture. Colours are Okabe and Ito's, and none means anything alone: there is a number, a hatch or a lightness too.
+the picture. Colours are Okabe and Ito's, and none means anything alone: there is a number, a hatch or an outline too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
 
 @triton.jit
 def copy_rows(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
-    """Program `row` copies row `row` of an (M, N) matrix: its lanes lie along the row."""
+    """Copy row `row` of an (M, N) matrix in program `row`: its lanes lie along the row."""
     row, i = tl.program_id(0), tl.arange(0, BLOCK)
     offsets = row * N + i
     tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=i < N), mask=i < N)
@@ -41,7 +41,7 @@ def copy_rows(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def copy_columns(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
-    """Program `column` copies column `column`: its lanes lie N elements apart."""
+    """Copy column `column` in program `column`: its lanes lie N elements apart."""
     column, i = tl.program_id(0), tl.arange(0, BLOCK)
     offsets = i * N + column
     tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=i < M), mask=i < M)
@@ -49,21 +49,21 @@ def copy_columns(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def strided_copy(x_ptr, out_ptr, n, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
-    """out[i] = x[i * STRIDE]."""
+    """Store x[i * STRIDE] to out[i]."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out_ptr + i, tl.load(x_ptr + i * STRIDE, mask=i < n), mask=i < n)
 
 
 @triton.jit
 def copy_tile(x_ptr, out_ptr, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """The first BLOCK_M x BLOCK_N elements of a matrix, copied into a dense one."""
+    """Copy the first BLOCK_M x BLOCK_N elements of a matrix into a dense one."""
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
     tl.store(out_ptr + m * BLOCK_N + n, tl.load(x_ptr + m * row_stride + n))
 
 
 @lru_cache
 def strided_sectors(stride: int, dtype: str = "float32", n: int = 4096) -> int:
-    """Sectors that reading n elements, `stride` apart, touches: traced."""
+    """Trace a read of n elements, `stride` apart, and count the sectors that it touches."""
     x = torch.ones(n * stride, dtype=getattr(torch, dtype))
     with trace() as t:
         strided_copy[(1,)](x, torch.empty(n, dtype=x.dtype), n, STRIDE=stride, BLOCK=triton.next_power_of_2(n))
@@ -72,7 +72,7 @@ def strided_sectors(stride: int, dtype: str = "float32", n: int = 4096) -> int:
 
 @lru_cache
 def copy_sectors(way: str, size: int = 1024) -> tuple[int, int]:
-    """(load sectors, store sectors) of copying a size x size float32 matrix by "rows" or by "columns": traced."""
+    """Trace a copy of a size x size float32 matrix by "rows" or by "columns", and return (load sectors, store sectors)."""
     x = torch.ones(size, size)
     kernel = {"rows": copy_rows, "columns": copy_columns}[way]
     with trace() as t:
@@ -82,7 +82,7 @@ def copy_sectors(way: str, size: int = 1024) -> tuple[int, int]:
 
 @lru_cache
 def tile_sectors(row_stride: int, width: int, rows: int = 128) -> int:
-    """Sectors that reading the first `width` float32 of each of `rows` rows touches: traced."""
+    """Trace a read of the first `width` float32 of each of `rows` rows, and count the sectors that it touches."""
     x = torch.ones(rows, row_stride)
     with trace() as t:
         copy_tile[(1,)](x, torch.empty(rows, width), row_stride, BLOCK_M=rows, BLOCK_N=width)
@@ -269,7 +269,8 @@ def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 2
         bare(ax)
     left.set(ylabel="sectors for 32 lanes", ylim=(0, 34), yticks=[0, 4, 8, 16, 24, 32])
     right.set(ylabel="efficiency = useful / fetched bytes", ylim=(0, 1.05))
-    left.legend(loc="lower right")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False)
     figure.caption("Sectors grow with the stride until each lane has one to itself: 32 / itemsize elements apart.")
     return figure
 
@@ -301,6 +302,17 @@ def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
                     ax.text(
                         lane + 0.46, row + 0.4, "A" if branch else "B", color=ink_on(colour), ha="center", va="center"
                     )
+            for lane in range(len(lanes), warp):
+                ax.add_patch(Rectangle((lane, row), 0.92, 0.8, facecolor="none", edgecolor=EDGE, linestyle=":"))
+            if len(lanes) < warp:
+                ax.text(
+                    (len(lanes) + warp) / 2,
+                    row + 0.4,
+                    "no threads",
+                    ha="center",
+                    va="center_baseline",
+                    backgroundcolor="white",
+                )
             ticks.append((row + 0.4, f"warp {w}, pass {len(ticks) + 1}"))
             row += 1
         ax.axhline(row - 0.1, color=INK, linewidth=0.8)
@@ -369,7 +381,7 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
 
 
 def footprint(rows: range, columns: range, size: int) -> np.ndarray:
-    """(size, size) float32 matrix: 2 where the tile lies, 1 elsewhere in the sectors it touches, 0 for the rest."""
+    """Return a (size, size) float32 matrix: 2 where the tile lies, 1 elsewhere in the sectors it touches, 0 for the rest."""
     cells = np.zeros((size, size // 8, 8), dtype=int)
     inside = np.zeros((size, size), dtype=bool)
     inside[rows.start : rows.stop, columns.start : columns.stop] = True
@@ -408,7 +420,7 @@ def tile_footprints(size: int = 64) -> Figure:
         bare(ax, *ax.spines)
     figure.axes[0].set_ylabel(f"rows of the result, {WINDOW} of {size}")
     figure.caption(
-        "Both programs store 64 floats. Blue: what they want. Pale: the rest of each sector, moved for nothing. A turned row is a "
+        "Both programs store 64 floats. Blue: what they want. Orange: the rest of each sector, moved for nothing. A turned row is a "
         "column; a turned square is a square."
     )
     return figure
@@ -440,7 +452,7 @@ def name_lanes() -> Figure:
         )
     axes[-1].set_xlabel("byte of the tensor")
     figure.caption(
-        "Each picture is one load of 32 floats. Blue is what the lanes ask for, pale are the sectors of 32 bytes that are fetched "
-        "for it. Mind the scales: some requests lie within 300 bytes, some within 12,000."
+        "Each picture is one load of 32 floats. Blue is what the lanes ask for, and each orange box is a sector of 32 bytes that is "
+        "fetched for it. Mind the scales: some requests lie within 300 bytes, some within 12,000."
     )
     return figure

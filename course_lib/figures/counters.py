@@ -24,7 +24,7 @@ QUANTITIES = {  # quantity -> title, colour, marker
 
 
 def pairs(quantity: str) -> list[tuple[str, float, float]]:
-    """(launch, predicted, counted) of each launch that has this quantity."""
+    """List (launch, predicted, counted) for each launch that has this quantity."""
     found = [
         (e["name"], e["predicted"][quantity], e["counted"][quantity]) for e in measured("trace_vs_counters")["launches"]
     ]

@@ -44,7 +44,7 @@ from tritontrace.colours import (
     TWO,
     paler,
 )
-from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
+from tritontrace.picture import WIDTH, Picture, bare, ink_on, name_ends, on_white
 from tritontrace.tracing import Trace, trace
 
 
@@ -71,7 +71,7 @@ def _whose() -> str:
 def footsteps(
     q_ptr, k_ptr, v_ptr, o_ptr, N, CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):
-    """Moves what a program of a forward pass moves, in that order, and computes nothing worth keeping."""
+    """Move what a program of a forward pass moves, in that order, and compute nothing worth keeping."""
     tile, dims = tl.program_id(0), tl.arange(0, D)
     rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     o = tl.load(q_ptr + rows[:, None] * D + dims[None, :], mask=(rows < N)[:, None], other=0)
@@ -87,7 +87,7 @@ def footsteps(
 def a_walk(
     n: int = 256, d: int = 16, causal: bool = True, bm: int = 64, bn: int = 32
 ) -> tuple[Trace, dict[str, torch.Tensor]]:
-    """A trace of `footsteps` on one head, and its tensors q, k, v, o (n, d)."""
+    """Trace `footsteps` on one head; return the trace and its tensors q, k, v, o (n, d)."""
     numbers = torch.Generator().manual_seed(1)
     tensors = {name: torch.randn(n, d, generator=numbers) for name in "qkvo"}
     with trace() as traced:
@@ -115,8 +115,8 @@ def walk_of(traced: Trace, tensors: Mapping[str, torch.Tensor], program: int) ->
 
 
 def chip(ax, walks: Mapping[int, list[tuple[str, int, int]]], nq: int, nk: int) -> None:
-    """Draw the scores of nq queries and nk keys as a square that lies on the chip: the tiles that programs make, as their walks over
-    q and k say, and in grey what none of them makes."""
+    """Draw the scores of nq queries and nk keys as a square that lies on the chip: the tiles that programs compute, by their loads of q and
+    k, and in grey those that none computes."""
     ax.set(xlim=(0, nk), ylim=(nq, 0), xlabel="key", ylabel="query", box_aspect=1)
     ax.add_patch(Rectangle((0, 0), nk, nq, facecolor=IDLE, edgecolor="none"))
     ax.set_xticks([0, nk])
@@ -388,6 +388,10 @@ def against_length() -> Figure:
     """TFLOP/s, and bytes held beyond q, k and v, against the number of tokens."""
     rows = measured("attention")["lengths"]
     figure = Picture(WIDTH, 4.4)
+    named = {  # lines that have another name, or none, since they lie on one that has
+        "tflops": {"the ladder's best": "the ladder's\nbest"},
+        "peak_bytes": {"unit 09": "unit 09,\nFlash-\nAttention-2", "FlashAttention-2": "_"},
+    }
     for ax, key, unit in zip(figure.subplots(1, 2), ("tflops", "peak_bytes"), (1, 1e9), strict=True):
         for name, (colour, marker, line) in (PEERS | OWN).items():
             found = [(r["length"], r["contenders"].get(name, {}).get(key)) for r in rows]
@@ -399,10 +403,10 @@ def against_length() -> Figure:
                 line,
                 marker=marker,
                 color=colour,
-                label=name,
+                label=named[key].get(name, name),
             )
         ax.set_xscale("log", base=2)
-        ax.set_xticks([r["length"] for r in rows], [f"{r['length'] // 1024}k" for r in rows])
+        ax.set_xticks([r["length"] for r in rows[::2]], [f"{r['length'] // 1024}k" for r in rows[::2]])
         ax.minorticks_off()
         ax.set_xlabel("tokens")
         ax.grid(alpha=0.3)
@@ -410,8 +414,8 @@ def against_length() -> Figure:
     left, right = figure.axes
     left.set(ylabel="TFLOP/s, forward", ylim=(0, None))
     right.set(ylabel="GB held beyond q, k, v", yscale="log")
-    left.legend()
-    right.legend()
+    for ax in (left, right):
+        name_ends(ax)
     last = rows[-1]["contenders"]
     longest = max((r for r in rows if "peak_bytes" in r["contenders"].get("naive", {})), key=lambda r: r["length"])
     naive, own = (longest["contenders"][name]["peak_bytes"] for name in ("naive", "unit 09"))

@@ -48,7 +48,7 @@ def over_queries(
     q_ptr, k_ptr, v_ptr, do_ptr, dk_ptr, dv_ptr, N,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Moves what a program of dkdv moves, in that order, and computes nothing worth keeping."""
+    """Move what a program of dkdv moves, in that order, and compute nothing worth keeping."""
     dims, first = tl.arange(0, D)[None, :], tl.program_id(0) * BLOCK_N
     mine = (first + tl.arange(0, BLOCK_N))[:, None] * D + dims
     dk, dv = tl.load(k_ptr + mine), tl.load(v_ptr + mine)
@@ -65,7 +65,7 @@ def over_keys(
     q_ptr, k_ptr, v_ptr, do_ptr, dq_ptr, N,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Move what a program of dq moves."""
+    """Move what a program of dq moves, in that order."""
     dims, first = tl.arange(0, D)[None, :], tl.program_id(0) * BLOCK_M
     mine = (first + tl.arange(0, BLOCK_M))[:, None] * D + dims
     dq = tl.load(q_ptr + mine) + tl.load(do_ptr + mine)
@@ -82,7 +82,7 @@ KERNELS = ("dkdv", "dq")
 def a_walk(
     kernel: str, causal: bool, n: int = 256, d: int = 16, bm: int = 32, bn: int = 64
 ) -> tuple[Trace, dict[str, torch.Tensor]]:
-    """A trace of one of the two kernels on a head of n queries and keys, and its tensors (n, d). ValueError for another name."""
+    """Trace one of the two kernels on a head of n queries and keys; return trace and tensors (n, d). Raises ValueError for another name."""
     if kernel not in KERNELS:
         raise ValueError(f"kernel is {kernel!r}; this figure draws {' and '.join(KERNELS)}")
     walk, own = {"dkdv": (over_queries, bn), "dq": (over_keys, bm)}[kernel]

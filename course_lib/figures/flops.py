@@ -56,7 +56,7 @@ def count(work: Callable[[], object]) -> int:
 
 @cache
 def speeds(what: str) -> tuple[Any, str]:
-    """("curve" | "ceilings" | "operations" | "pitfalls") -> the numbers, and a phrase that says whose they are."""
+    """Return the numbers of "curve", "ceilings", "operations" or "pitfalls", measured on this GPU or recorded, and a phrase on which."""
     if bench.has_gpu():
         live = {
             "curve": lambda: {"dtype": "bfloat16", "points": throughput.matmul_curve()},
@@ -276,26 +276,27 @@ def operations_under_the_roof() -> Figure:
     sheet = gpu.current_or_h200()
     figure = Picture(WIDTH, 5.2)
     ax = figure.subplots()
-    _roof(ax, sheet.bf16_flops or sheet.fp32_flops, sheet.hbm_bandwidth, color=INK, linestyle="--", label="datasheet")
-    ridge = _roof(ax, product, copy, color=INK, linewidth=2, label="measured: a copy, and a large product")
-    crowded = {"1024 rows × matrix": (0, 20), "matmul 2048": (12, -46), "matmul 8192": (6, -14)}
+    promised = sheet.bf16_flops or sheet.fp32_flops
+    _roof(ax, promised, sheet.hbm_bandwidth, color=INK, linestyle="--")
+    ridge = _roof(ax, product, copy, color=INK, linewidth=2)
+    beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    ax.annotate("datasheet", (1, promised / TERA), (4, 0), va="bottom", **beside)
+    ax.annotate("a large product,\nmeasured", (1, product / TERA), (4, 4), va="top", **beside)
+    ax.annotate("a copy, measured", (3, 3 * copy / TERA), (12, -6), textcoords="offset points", va="top")
+    crowded = {"1024 rows × matrix": (10, 20), "matmul 2048": (-70, 42), "matmul 8192": (-16, -36)}
     for op in operations:
         x, y = op["flops"] / op["bytes"], op["flops"] / op["seconds"] / TERA
         kind = "product" if "mat" in op["name"] else "elementwise"
         colour, marker = {"product": (ONE, "o"), "elementwise": (TWO, "s")}[kind]
         ax.plot([x], [y], marker=marker, color=colour, markersize=8, linestyle="none")
         offset = crowded.get(op["name"], (10, -5))
-        side = "center" if offset[0] == 0 else "left"
         line = {"arrowstyle": "-", "color": INK, "linewidth": 0.7} if op["name"] in crowded else None
-        ax.annotate(op["name"], (x, y), xytext=offset, textcoords="offset points", ha=side, arrowprops=line)
+        ax.annotate(op["name"], (x, y), xytext=offset, textcoords="offset points", arrowprops=line)
     _roofline_axes(ax)
-    ax.set_ylim(0.3, 2500)
-    handles, labels = ax.get_legend_handles_labels()
-    handles += [
-        ax.plot([], [], marker="o", color=ONE, linestyle="none")[0],
-        ax.plot([], [], marker="s", color=TWO, linestyle="none")[0],
-    ]
-    ax.legend(handles, [*labels, "matrix products", "other operations"], loc="upper left", frameon=False)
+    ax.set_ylim(0.3, 6000)
+    for marker, colour, label in (("o", ONE, "matrix products"), ("s", TWO, "other operations")):
+        ax.plot([], [], marker=marker, color=colour, linestyle="none", label=label)
+    ax.legend(loc="lower right", frameon=False)
     ax.set_title(whose)
     figure.caption(
         f"Left of the measured ridge, {ridge:.0f} FLOP/byte, more arithmetic for each byte is almost free. "
@@ -446,7 +447,7 @@ def timers() -> Figure:
         ax.tick_params(axis="y", length=0)
         bare(ax)
     figure.caption(
-        "A number on the pale ground is more than such a GPU can do. The other wrong timers are wrong without showing it."
+        "A number on the orange ground is more than such a GPU can do. The other wrong timers are wrong without showing it."
     )
     return figure
 

@@ -229,22 +229,26 @@ def free_operations() -> Figure:
     steps, ms, floor = free["operations"], free["ms"], free["copy_ms"]
     figure = Picture(WIDTH, 3.8)
     ax = figure.subplots()
-    ax.plot(steps, ms, "o-", color=OURS, label="one fused kernel")
-    ax.axhline(floor, color=INK, linestyle=":", label="a copy of the same bytes")
+    ax.plot(steps, ms, "o-", color=OURS)
+    ax.axhline(floor, color=INK, linestyle=":")
     one_by_one = [k * floor for k in steps if k * floor <= 4 * max(ms)]
-    ax.plot(
-        steps[: len(one_by_one)], one_by_one, "s--", color=OTHERS, label="k kernels of one operation each (k copies)"
-    )
+    ax.plot(steps[: len(one_by_one)], one_by_one, "s--", color=OTHERS)
+    several = (steps[len(one_by_one) - 1], one_by_one[-1])
+    for said, at, offset, side in (
+        ("one fused kernel", (steps[-1], ms[-1]), (-8, 2), "right"),
+        ("a copy of the same bytes", (steps[-1], floor), (0, -12), "right"),
+        ("k kernels of one operation each (k copies)", several, (9, -3), "left"),
+    ):
+        ax.annotate(said, at, offset, textcoords="offset points", ha=side)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xticks(steps, steps)
     ticks = [t for t in (0.1, 0.2, 0.5, 1, 2, 5, 10) if min(ms) / 2 <= t <= 5 * max(ms)]
     ax.set_yticks(ticks, ticks)
     ax.minorticks_off()
-    ax.set_ylim(min(ms) / 6, 5 * max(ms))
+    ax.set_ylim(min(ms) / 2, 5 * max(ms))
     ax.set(xlabel="operations on each element (multiply-adds)", ylabel=f"milliseconds, {free['n']:,} float32")
     ax.grid(alpha=0.3)
-    ax.legend(loc="lower right")
     ax.set_title(f"{found['machine']}, recorded {found['date']}")
     bare(ax)
     last = max(k for k, t in zip(steps, ms, strict=True) if t <= 1.1 * floor)
@@ -282,7 +286,7 @@ def by_hand(x: torch.Tensor) -> torch.Tensor:
 
 @lru_cache
 def softmax_elements(M: int = 16, N: int = 2048) -> dict[str, list[tuple[str, float]]]:
-    """Way -> (pass, elements read and written, in units of M x N), counted."""
+    """Count, for each way to compute a softmax, (pass, elements read and written in units of M x N)."""
     x = torch.randn(M, N)
     torch_ops = [(name, elements / x.numel()) for name, elements in moved_by_torch(by_hand, x)]
     with trace() as t:
@@ -330,7 +334,7 @@ def softmax_passes() -> Figure:
 
 
 def online_states(row: Sequence[float], block: int) -> list[tuple[float, float, float]]:
-    """(m, l, alpha) after each block of a row: the running maximum and sum, and what corrected the sum before."""
+    """Return (m, l, alpha) after each block of a row: the running maximum and sum, and the factor that corrected the sum before."""
     m, l, found = -math.inf, 0.0, []
     for start in range(0, len(row), block):
         part = row[start : start + block]

@@ -84,7 +84,7 @@ class _TensorCounter(TorchDispatchMode):
 
 @lru_cache
 def eager_operations() -> tuple[tuple[int, int], tuple[int, int]]:
-    """((reads, writes) forward, (reads, writes) backward) of three sigmoids in torch, counted."""
+    """Count ((reads, writes) forward, (reads, writes) backward) of three sigmoids in torch."""
     with torch.enable_grad():
         x = torch.randn(100, requires_grad=True)
         with _TensorCounter(100) as forward:
@@ -139,7 +139,7 @@ INSIDE = 9  # a layer keeps 9 times the bytes of its input: x, and two tensors t
 
 
 def schedule(layers: int, segments: int) -> tuple[np.ndarray, list[tuple[str, float, float]]]:
-    """(steps of (time, boundaries, inside), bars of (word, start, length)) of a training step. segments 0: no checkpoints.
+    """Return (steps of (time, boundaries, inside), bars of (word, start, length)) of a training step. segments 0: no checkpoints.
 
     time counts one layer's forward as 1, its backward as 2; memory counts the bytes that pass between two layers as 1.
     Raises ValueError if there are more segments than layers.
@@ -175,7 +175,7 @@ def schedule(layers: int, segments: int) -> tuple[np.ndarray, list[tuple[str, fl
 
 
 def peak(layers: int, segments: int) -> int:
-    """The most that is alive at once, in units of a boundary."""
+    """Return the most memory that is alive at once, in units of a boundary."""
     points, _ = schedule(layers, segments)
     return int((points[:, 1] + points[:, 2]).max())
 
@@ -309,12 +309,12 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
 
 
 def timelines(segments: Sequence[int], checkpoint: Callable = checkpoint_of_torch) -> dict[int, MemoryTimeline]:
-    """Training steps of the small model, counted here: number of segments -> Timeline."""
+    """Count the live bytes of training steps of the small model: number of segments -> MemoryTimeline."""
     return {s: train_step(LAYERS, s, checkpoint=checkpoint) for s in segments}
 
 
 def on_a_gpu(segments: Sequence[int]) -> tuple[dict[int, MemoryTimeline], str]:
-    """The same for a large model, and where it was measured: on this machine's GPU, or else the nearest recorded timelines."""
+    """Return the timelines of a large model, and where they were measured: this machine's GPU, or else the nearest recording."""
     if torch.cuda.is_available():
         train_step(LAYERS, 1, device="cuda", **MADE)  # libraries take their workspaces
         return {s: train_step(LAYERS, s, device="cuda", **MADE) for s in segments}, torch.cuda.get_device_name()
@@ -325,7 +325,7 @@ def on_a_gpu(segments: Sequence[int]) -> tuple[dict[int, MemoryTimeline], str]:
 
 
 def working(of: Callable[[int, int], MemoryTimeline] = train_step) -> float:
-    """Count the memory that the backward pass of one layer needs besides what the layer keeps, in boundaries."""
+    """Return the memory that the backward pass of one layer needs besides what the layer keeps, in boundaries."""
     one = of(1, 0)
     return (one.peak - one.inside) / one.boundary
 

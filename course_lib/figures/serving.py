@@ -96,8 +96,8 @@ PARAMETERS, HEADS, TEXT = 8 * 10**9, 32, 8192
 
 
 def step(texts: int, tokens: int, before: int) -> tuple[float, float]:
-    """(FLOPs, bytes) of a step of the model that takes `tokens` new tokens of each text behind `before` others: each weight is read once
-    and multiplied with every token, each cached key and value is read once for each text."""
+    """Return (FLOPs, bytes) of a step of the model that takes `tokens` new tokens of each text after `before` others: each weight is read
+    once and multiplied with every token, each cached key and value is read once for each text."""
     new = texts * tokens
     pairs = texts * (tokens * before + tokens * (tokens + 1) / 2)
     flops = 2 * PARAMETERS * new + 4 * MODEL["layers"] * HEADS * MODEL["head_dim"] * pairs
@@ -140,7 +140,7 @@ def prefill_and_decode(card: str = "H200") -> Figure:
     ax.set_xlabel("FLOPs for each byte of memory")
     ax.set_ylabel("TFLOP/s, at most")
     ax.set_title(f"A model of 8 B parameters on one {card}, bfloat16")
-    ax.legend(loc="upper left", frameon=False)
+    ax.legend(loc="lower right", frameon=False)
     ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(

@@ -18,7 +18,7 @@ from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 from course_lib.figures.widgets import Explorer, live
 from tritontrace import gpu
 from tritontrace.colours import EDGE, FAINT, FOUR, INK, ONE, OTHERS, OURS, RED_INK, THREE, TWO, WRONG
-from tritontrace.picture import WIDTH, Picture, bare, boxes, ink_on, on_white
+from tritontrace.picture import WIDTH, Picture, bare, boxes, ink_on, numbers, on_white
 
 STORAGE = 24  # elements of the storage that the explorer draws
 MAX_ROWS, MAX_COLUMNS = 8, 12
@@ -26,15 +26,10 @@ QUIET = to_rgba(INK, 0.65)  # the number of a cell that a view does not read
 LOOKS = [(colour, ink_on(colour)) for colour in (FOUR, TWO, THREE, ONE)]  # of the view's rows, in turn: cell, number
 
 
-def _number(ax, x: float, y: float, number: object, ink: str = INK) -> None:
-    ax.text(x + 0.5, y + 0.5, number, ha="center", va="center_baseline", color=ink)
-
-
-def _row(ax, numbers: Sequence[object], looks: Sequence[tuple[str, str]], y: float = 0) -> None:
+def _row(ax, each: Sequence[object], looks: Sequence[tuple[str, str]], y: float = 0) -> None:
     """Draw cells side by side, each with its number, in the colours (cell, number) of looks."""
-    boxes(ax, [(x, y) for x in range(len(numbers))], (1, 1), facecolor=[colour for colour, _ in looks], edgecolor=INK)
-    for x, (number, (_, ink)) in enumerate(zip(numbers, looks, strict=True)):
-        _number(ax, x, y, number, ink)
+    boxes(ax, [(x, y) for x in range(len(each))], (1, 1), facecolor=[colour for colour, _ in looks], edgecolor=INK)
+    numbers(ax, [(x + 0.5, y + 0.5) for x in range(len(each))], each, [ink for _, ink in looks])
 
 
 def _look(row: int) -> tuple[str, str]:
@@ -121,12 +116,11 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     for kept, edge, line in ((inside, INK, "-"), (~inside, WRONG, ":")):
         colours = [_look(m)[0] if kept is inside else "white" for m, _ in np.argwhere(kept)]
         boxes(view, np.argwhere(kept)[:, ::-1], (1, 1), facecolor=colours, edgecolor=edge, linestyle=line)
-    for (m, n), position in np.ndenumerate(where):
-        _number(view, n, m, position, _look(m)[1] if inside[m, n] else RED_INK)
-    for m in range(rows):  # words where ticks would be: a tick takes five times as long to make
-        _number(view, -0.9, m, m)
-    for n in range(columns):
-        _number(view, n, rows - 0.1, n)
+    cells = np.argwhere(inside | ~inside)
+    inks = [_look(m)[1] if inside[m, n] else RED_INK for m, n in cells]
+    numbers(view, cells[:, ::-1] + 0.5, where.ravel(), inks)
+    heads = [(-0.4, m + 0.5) for m in range(rows)] + [(n + 0.5, rows + 0.4) for n in range(columns)]
+    numbers(view, heads, [*range(rows), *range(columns)], [INK] * len(heads))  # where ticks would be, which take longer
     view.set(xlim=(-0.7, columns + 0.1), ylim=(rows + 0.7, -0.1), aspect="equal", xlabel="column", ylabel="row")
     view.set(xticks=[], yticks=[])
     view.set_title("the view: where each element lies")

@@ -12,7 +12,7 @@ from course_lib.evidence import Timing
 from course_lib.exercise import Exercise
 from course_lib.hardware.measurements import measured, whose
 from course_lib.render.cells import KEEP_VERDICTS
-from tritontrace.colours import EDGE, FAINT, INK, LIBRARIES, OURS
+from tritontrace.colours import EDGE, IDLE, INK, LIBRARIES, OURS
 from tritontrace.picture import SMALLEST, WIDTH, Picture, bare, on_white
 
 
@@ -47,7 +47,7 @@ def _row(ax, row: int, exercise: Exercise, yours: Timing | None) -> list[float]:
     """Draw one exercise. Return the shares that were drawn."""
     published = measured("answers")["answers"][exercise.id]
     bonus = exercise.bonus[0]
-    ax.barh(row, bonus.full - bonus.none, 0.4, bonus.none, color=FAINT, edgecolor=EDGE, linewidth=0.6, linestyle=":")
+    ax.barh(row, bonus.full - bonus.none, 0.4, bonus.none, color=IDLE, edgecolor=EDGE, linewidth=0.8)
     ax.plot(published["ratio"], row, "o", color=LIBRARIES, markerfacecolor="white", markersize=9, markeredgewidth=2)
     microseconds = published["microseconds"]
     if yours:

@@ -34,15 +34,15 @@ class Explorer:
 
     @cached_property
     def places(self) -> dict:
-        """The places of the axes in the pictures drawn so far: Picture.places."""
+        """Return the places of the axes in the pictures drawn so far: Picture.places."""
         return {}
 
     def picture(self) -> Figure:
-        """Draw the picture that the controls ask for now."""
+        """Draw the picture for the current values of the controls."""
         raise NotImplementedError
 
     def watch(self, *controls: Any) -> None:
-        """Draw whenever the value of one of these changes."""
+        """Redraw whenever the value of one of these controls changes."""
         for control in controls:
             control.observe(self.draw, names="value")
 
@@ -61,7 +61,7 @@ class Explorer:
 
     @property
     def shown(self) -> str | bytes:
-        """The picture as it is shown now: HTML in a live notebook, else a PNG."""
+        """Return the picture as it is shown now: HTML in a live notebook, else a PNG."""
         return next(iter(self._bundle[0].values()))
 
     def _ipython_display_(self) -> None:

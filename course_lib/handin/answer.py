@@ -45,7 +45,7 @@ class Answer:
 
     @property
     def own(self) -> list[tuple[str, str]]:
-        """The exercise's own cells, without those that were deleted and came back as they were handed out."""
+        """Return the exercise's own cells, without those that were deleted and came back as they were handed out."""
         return [(name, source) for name, source in self.cells if name.startswith("<cell ")]
 
 
@@ -153,7 +153,7 @@ class Notebook:
         return _written(cell.source) == _written(self._released.get(exercise.grade_id, ""))
 
     def attempted(self, exercise: Exercise) -> bool:
-        """Whether there is work on the exercise: more than the stub, though it may not parse."""
+        """Whether a student has begun the exercise: more than the stub, though it may not parse."""
         try:
             return not self.untouched(exercise, self.solution(exercise))
         except Problem:
@@ -161,7 +161,7 @@ class Notebook:
             return self.seems_to_define(exercise.entry) or any(cell.number in self.broken for cell in own)
 
     def names_of(self, cell: Cell) -> set[str]:
-        """The names that a cell defines."""
+        """Return the names that a cell defines."""
         return {name for s in self._statements if s.cell == cell for name in s.binds}
 
     def seems_to_define(self, name: str) -> bool:
@@ -169,18 +169,18 @@ class Notebook:
         return name in self._seeming
 
     def check_cell_warnings(self, exercise: Exercise) -> list[str]:
-        """Say what is odd about the exercise's check cell."""
+        """List messages on an edited, copied or missing check cell of the exercise."""
         own = [cell for cell in self.cells if cell.grade_id == exercise.check_id]
         given = self._released.get(exercise.check_id)
         edited = [
             cell.number for cell in own if given is not None and given.strip() != _with_current_ids(cell.source.strip())
         ]
         if not own:
-            return [f"The check cell of `{exercise.id}` is missing."]
-        return [f"The check cell of `{exercise.id}` was edited (cell {number})." for number in edited]
+            return [say("handin.check_cell.missing", exercise=exercise.id)]
+        return [say("handin.check_cell.edited", exercise=exercise.id, cell=number) for number in edited]
 
     def solution(self, exercise: Exercise) -> Cell:
-        """The cell whose definition of the exercise's function counts. An untouched stub does not, where there is work.
+        """Return the cell whose definition of the exercise's function counts: an untouched stub if there is no other. Raises Problem.
 
         The last one of the exercise's own cells (an honest copy has the same id), because that is what a run from top
         to bottom leaves defined. A cell without the id counts if it stands between those and the check, or is the check,
@@ -206,8 +206,7 @@ class Notebook:
         raise Problem(lost or say("handin.answer.undefined", name=exercise.entry))
 
     def mangled(self, exercise: Exercise) -> str:
-        """Say what became of an exercise's cell that nothing runs of: it holds a merge conflict, or is of another kind. "" for all
-        others."""
+        """Return a message on an exercise's cell that cannot run: it holds a merge conflict, or is not a code cell; else ""."""
         unparsed = [cell for cell in self.cells if cell.number in self.broken and cell.grade_id == exercise.grade_id]
         unparsed += [cell for cell in self.cells if cell.number in self._seeming.get(exercise.entry, ())]
         for cell in unparsed:
@@ -219,7 +218,7 @@ class Notebook:
         return next((cell.number for cell in self.cells if cell.grade_id == exercise.check_id), 0)
 
     def answer(self, exercise: Exercise) -> Answer:
-        """The code to run for the exercise. Raises Problem if there is nothing to run."""
+        """Return the code to run for the exercise. Raises Problem if there is nothing to run."""
         if exercise.id not in self._answers:
             self._answers[exercise.id] = self._answer_of(exercise)
         return self._answers[exercise.id]
@@ -231,9 +230,8 @@ class Notebook:
         stubs = self._idle.get(exercise.id, [])
         cells = sorted({s.cell.number for s in self._statements if exercise.entry in s.binds} | set(stubs))
         if len(cells) > 1:
-            listed = ", ".join(map(str, cells))
-            later = ", the last that is not as it was handed out" if stubs and stubs[-1] > home.number else ""
-            flags.append(f"`{exercise.entry}` is defined in the cells {listed}; cell {home.number} counts{later}.")
+            later, facts = bool(stubs and stubs[-1] > home.number), {"name": exercise.entry, "cells": cells}
+            flags.append(say("handin.answer.several_cells", **facts, cell=home.number, later=later))
 
         kept: set[int] = set()  # id of a statement
         todo: list[tuple[str, float]] = [(exercise.entry, AT_LAST)]
@@ -254,10 +252,10 @@ class Notebook:
             else:
                 found = _definers([s for s in binding if s.cell is home or name != exercise.entry], end)
                 if not found and (found := _definers(self._binding_given.get(name, []), end=MAX_CELLS)):
-                    flags.append(f"`{name}` is defined in no cell; the cell that was handed out is used.")
+                    flags.append(say("handin.answer.as_handed_out", name=name))
                 if not found and not hasattr(builtins, name):
                     numbers = self._seeming.get(name, ())
-                    flags += [f"Cell {n}, which seems to define `{name}`, does not parse." for n in numbers]
+                    flags += [say("handin.answer.seems_to_define", cell=n, name=name) for n in numbers]
                     missing += [] if numbers or starred else [name]
                 found += self._changes(name, end)
             kept.update(map(id, found))
@@ -271,10 +269,10 @@ class Notebook:
             asked |= wanted
         for s in self._statements:
             if s.imports and id(s) in kept and (module := mangled.absent(s.node)):
-                where = f"Cell {s.cell.number}, line {s.node.lineno}"
-                flags.append(f"{where}, imports `{module}`, which is not here. A file that was not handed in?")
+                place = {"cell": s.cell.number, "line": s.node.lineno}
+                flags.append(say("handin.answer.absent_module", **place, module=module))
         if len(flags) > MAX_FLAGS:
-            flags[MAX_FLAGS:] = [f"And {len(flags) - MAX_FLAGS} more of this kind."]
+            flags[MAX_FLAGS:] = [say("handin.answer.more", count=len(flags) - MAX_FLAGS)]
         given = [s for s in self._given if id(s) in kept]
         own = _assemble([s for s in self._statements if id(s) in kept or s.always], "cell")
         calls = sorted({name for name, _ in asked} & self._handed_out_by_others(exercise))

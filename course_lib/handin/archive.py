@@ -6,14 +6,15 @@ import os
 import zipfile
 from pathlib import Path
 
+from course_lib.catalogue import say
 from course_lib.handin import files
 from course_lib.handin.cells import Problem
 from course_lib.handin.validate import Validation, validated
 
 
 def pack(validation: Validation) -> Path:
-    """Write a zip next to the notebook, under the notebook's name, so that no zip replaces another notebook's. It holds
-    UNIT.ipynb, whatever the notebook is called. Raises Problem if it cannot be written."""
+    """Write the zip to hand in next to the notebook, under the notebook's name, and return its path. It holds UNIT.ipynb, whatever the
+    notebook is called. Raises Problem if it cannot be written."""
     target = validation.path.with_suffix(".zip")
     draft = target.with_suffix(f".{os.getpid()}")
     try:
@@ -22,27 +23,24 @@ def pack(validation: Validation) -> Path:
         draft.replace(target)  # whole or not at all
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise Problem(f"{target} cannot be written: {error.strerror}. Make room, or hand in the notebook.") from None
+        raise Problem(say("handin.archive.refused", file=str(target), why=error.strerror)) from None
     return target
 
 
 def fuller(found: Validation) -> str:
-    """Say so if another notebook next to this one has more of the unit's exercises solved; otherwise ""."""
+    """Return a message if another notebook next to this one has more of the unit's exercises solved, else ""."""
     for path in sorted(found.path.parent.glob("*.ipynb")):
         try:
             other = validated(path) if path != found.path else found
         except (Problem, OSError):
             continue
         if other.unit == found.unit and len(other.graded) > len(found.graded):
-            return (
-                f"{path.name}, beside it, has more to grade: {len(other.graded)} of {len(other.lines)} exercises. "
-                f'If you mean that one: submission("{path.name}")'
-            )
+            return say("handin.archive.fuller", name=path.name, graded=len(other.graded), of=len(other.lines))
     return ""
 
 
 def make_zip(notebook: str = "") -> None:
-    """Print what would be graded, and make the zip to hand in. notebook: a file's name, where it cannot be told."""
+    """Print what would be graded, and write the zip to hand in. notebook: a file's name, where it is not clear."""
     try:
         found = validated(files.here(notebook))
         target = pack(found)
@@ -51,6 +49,6 @@ def make_zip(notebook: str = "") -> None:
         return
     size = target.stat().st_size
     print(found.text())
-    print(f"\nHand in {target.name}, {max(1, size // 1000)} kB. It lies beside the notebook: {target}")
+    print("\n" + say("handin.archive.made", name=target.name, size=max(1, size // 1000), file=str(target)))
     if other := fuller(found):
         print(other)

@@ -41,7 +41,7 @@ def small_enough(name: str, size: int) -> None:
 
 
 def parse(content: bytes, name: str) -> list[Cell]:
-    """The cells of a notebook of any version. Raises Problem if it is none, or too large; `name` is what the sentence calls it."""
+    """Parse the cells of a notebook of any version. Raises Problem if it is none, or too large; `name` is what the sentence calls it."""
     small_enough(name, len(content))
     if (parts := content.count(b"[") + content.count(b"{")) > MAX_PARTS:
         raise Problem(say("handin.notebook.lists", name=name, parts=parts, most=MAX_PARTS))

@@ -44,8 +44,8 @@ def solution(exercise_id: str, folder: Path | None = None) -> Any:
 
 
 def kernels(folder: Path | None = None) -> tuple[Kernels, dict[str, str]]:
-    """The kernels of a model, with the student's where these are solved: RMSNorm and cross-entropy of units 06 and 07, attention
-    of 09 and 10, for heads that share k and v by this unit's grouped_backward.
+    """Return the kernels of a model, with the student's where these are solved: RMSNorm and cross-entropy of units 06 and 07, attention of
+    09 and 10, for heads that share k and v by this unit's grouped_backward.
 
     Returns them, and the name of each kernel -> "yours" or "given".
     """
@@ -58,7 +58,8 @@ def kernels(folder: Path | None = None) -> tuple[Kernels, dict[str, str]]:
 
 
 def attention(folder: Path | None = None) -> tuple[Callable, str]:
-    """attention(q, k, v, scale) for heads that share k and v, causal, with a way back, and whose it is.
+    """Return a differentiable causal attention(q, k, v, scale) for heads that share k and v, and whose it is: the student's, of
+    flash_attention_forward, delta, dq and grouped_backward, where all four are solved; else torch's.
 
     Of the student's flash_attention_forward, delta, dq and grouped_backward where all four are solved; else torch's.
     """

@@ -5,16 +5,12 @@ from __future__ import annotations
 import html
 
 from course_lib import logbook, metadata
+from course_lib.catalogue import say
 from course_lib.exercises import UNITS
 from course_lib.handin import files
 from course_lib.handin.cells import Problem
 from course_lib.metadata import SharedEffort
 from course_lib.render import show
-
-SHARED = (
-    "These numbers stay in this notebook's file: handed in with this output, they tell your class which exercises take long. No mark "
-    "depends on them. Delete the output to keep them to yourself."
-)
 
 
 def effort(unit: str = "") -> None:
@@ -24,13 +20,13 @@ def effort(unit: str = "") -> None:
     except Problem:
         unit = ""
     if unit not in UNITS:
-        print(f'Which unit? Name it in the brackets, in quotes: effort("{next(iter(UNITS))}")')
+        print(say("handin.effort.which_unit", example=next(iter(UNITS))))
         return
     counted = {exercise.id: logbook.effort(exercise.id) for exercise in files.exercises(unit)}
     asked = {name: each for name, each in counted.items() if any(each.values())}
     shared = SharedEffort(unit, *({name: each[what] for name, each in asked.items()} for what in ("checks", "hints")))
-    lines = [f"{name}: {each['checks']} checks, {each['hints']} hints" for name, each in asked.items()]
-    text = [f"{unit}: {'no check and no hint yet' if not lines else 'checks and hints so far'}", *lines, SHARED]
+    lines = [say("handin.effort.exercise", exercise=name, **each) for name, each in asked.items()]
+    text = [say("handin.effort.unit", unit=unit, any=bool(lines)), *lines, say("handin.effort.shared")]
     of_output: dict = {}
     metadata.write(of_output, shared)
     show("\n".join(text), "".join(f"<div>{html.escape(line)}</div>" for line in text), metadata=of_output)

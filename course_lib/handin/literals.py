@@ -54,7 +54,7 @@ WORDS = {
 
 
 def problem(cells: Sequence[tuple[str, str]], entry: str) -> str:
-    """A sentence if an answer computes what `entry` should predict; "" if it writes it down, or does not parse.
+    """Return a message if an answer computes what `entry` should predict; "" if it is written down as a literal, or does not parse.
 
     cells: (name, source) pairs, all that the answer consists of
     """
@@ -68,7 +68,7 @@ def problem(cells: Sequence[tuple[str, str]], entry: str) -> str:
 
 
 def problem_of_cell(source: str, entry: str) -> str:
-    """The same for a cell of a notebook. Names may come from other cells; only the statements that make `entry` count."""
+    """Return the message of `problem` for one cell. Names may come from other cells; only the statements that define `entry` count."""
     try:
         own = statements(Cell(1, "code", source), MAX_STATEMENTS)
     except (SyntaxError, TooMany):

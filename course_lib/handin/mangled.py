@@ -23,7 +23,7 @@ IN_PYTHON = ("time", "timeit", "capture", "prun")  # magics whose cell runs here
 
 
 def as_code(cells: Sequence[Cell], answers: Mapping[str, str]) -> tuple[list[Cell], dict[int, str]]:
-    """The cells, answer cells that became Markdown or raw as code again, and number -> what was done.
+    """Turn answer cells that became Markdown or raw back into code. Return all cells, and the number of each changed one -> a remark.
 
     answers    grade_id -> the name that its cell defines
     """
@@ -34,15 +34,15 @@ def as_code(cells: Sequence[Cell], answers: Mapping[str, str]) -> tuple[list[Cel
         entry = answers.get(cell.grade_id)
         if cell.kind == "code" or not entry or cell.grade_id in in_code or not _defines(cell, entry):
             return cell
-        remarks[cell.number] = f"Cell {cell.number} is a {_kind(cell)} cell; it was read as code."
+        remarks[cell.number] = say("handin.answer.read_as_code", cell=cell.number, kind=_kind(cell))
         return replace(cell, kind="code", source=_without_fences(cell.source))
 
     return [read(cell) for cell in cells], remarks
 
 
 def joined(cells: Sequence[Cell], broken: Mapping[int, str]) -> tuple[list[Cell], dict[int, str]]:
-    """The cells, each that does not parse put together with those behind it of the same id, if they parse as one; and number ->
-    what was done. broken: number of each cell that does not parse."""
+    """Join each cell that does not parse with the following cells of the same id, if they parse as one. Return all cells, and the number of
+    each changed one -> a remark. broken: the numbers of the cells that do not parse."""
     remarks: dict[int, str] = {}
     done = list(cells)
     for at, cell in enumerate(done):
@@ -57,15 +57,13 @@ def joined(cells: Sequence[Cell], broken: Mapping[int, str]) -> tuple[list[Cell]
             if _parses(whole):
                 done[at] = replace(cell, source=whole)
                 done[at + 1 : behind + 1] = [replace(other, source="") for other in done[at + 1 : behind + 1]]
-                remarks[cell.number] = (
-                    f"Cells {cell.number} to {half.number} are one cell that was split; they were read as one."
-                )
+                remarks[cell.number] = say("handin.answer.split_cell", first=cell.number, last=half.number)
                 break
     return done, remarks
 
 
 def conflict(source: str) -> str:
-    """Say at which line a merge left its marker, "" if nowhere."""
+    """Return a message on the line with a merge's conflict marker, "" if there is none."""
     for number, line in enumerate(source.split("\n"), 1):
         if line.startswith(CONFLICT):
             return say("handin.answer.conflict", line=number, marker=line[:30])
@@ -73,7 +71,7 @@ def conflict(source: str) -> str:
 
 
 def elsewhere(cells: Sequence[Cell], entry: str, given: set[str]) -> str:
-    """Say which cell defines a name and does not run, and why; "" if none does. given: sources as they were handed out."""
+    """Return a message on a cell that defines the name but does not run, "" if there is none. given: sources as they were handed out."""
     defining = re.compile(rf"^[ \t]*(?:def|class)[ \t]+{re.escape(entry)}\b|^{re.escape(entry)}[ \t]*=", re.M)
     for cell in reversed(cells):
         if cell.source in given or not (match := defining.search(cell.source)):
@@ -89,7 +87,7 @@ def elsewhere(cells: Sequence[Cell], entry: str, given: set[str]) -> str:
 
 
 def absent(node: ast.stmt) -> str:
-    """The module that an import names and that is not here, "" if it is."""
+    """Return the module that an import names and that is not installed, "" if there is none."""
     if isinstance(node, ast.ImportFrom):
         names = ["." * node.level + (node.module or "")]
     else:

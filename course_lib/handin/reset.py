@@ -16,6 +16,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.sign import NotebookNotary
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises import find, ids
 from course_lib.handin import files
@@ -23,26 +24,19 @@ from course_lib.handin.cells import Problem
 from course_lib.handin.validate import validated
 from course_lib.render import code, show
 
-RELOAD = "Now reload the notebook: File, Reload Notebook from Disk. If you are asked about a file that has changed, choose Revert."
 FRESH = 60  # seconds since the notebook was saved: what was typed since would be lost when it is reloaded
 
 
-OR_PASTE = "Or leave the page as it is, and paste this over what stands in the cell:"
-
-
 def put_back(exercise: Exercise, path: Path) -> tuple[str, str]:
-    """Change the notebook at `path`. Returns what to do now, and the exercise as it was handed out, for pasting; the latter
-    is "" where nothing was to be changed. Raises Problem, with nothing changed, if that cannot be done."""
+    """Reset an exercise's cells in the notebook at `path`. Return instructions for the student, and the exercise as it was handed out, for
+    pasting ("" where nothing was to be changed). Raises Problem, with nothing changed, if that cannot be done."""
     stub, check = _handed_out(exercise, path)
     nb = _read(path)
     own = [cell for cell in nb.cells if _id(cell) == exercise.grade_id]
     if [(cell.cell_type, cell.source) for cell in own] == [("code", stub.source)]:
-        return f"{exercise.id} is as it was handed out. Nothing was changed.", ""
+        return say("handin.reset.as_it_was", exercise=exercise.id), ""
     if (ago := time.time() - path.stat().st_mtime) > FRESH:
-        raise Problem(
-            f"{path.name} was saved {ago / 60:.0f} minutes ago. Save it now (Ctrl+S), then run this again: the saved file is "
-            "changed, and what you have typed since would be lost. Nothing was changed."
-        )
+        raise Problem(say("handin.reset.unsaved", name=path.name, minutes=round(ago / 60)))
     trusted = NotebookNotary().check_signature(nb)
     kept = _keep(exercise, path, own) if own else None
     if (nb.nbformat, nb.nbformat_minor) < (4, 5):  # cells had no ids then
@@ -52,25 +46,25 @@ def put_back(exercise: Exercise, path: Path) -> tuple[str, str]:
     nb.cells.insert(place, stub)
     _write(nb, path, trusted)
     lines = [
-        f"{exercise.id} is as it was handed out again, in cell {place + 1} of the saved {path.name}.",
-        f"What was there is in {kept}." if kept else "Its cell was gone, so there was nothing to keep.",
+        say("handin.reset.done", exercise=exercise.id, cell=place + 1, name=path.name),
+        say("handin.reset.kept", file=str(kept)) if kept else say("handin.reset.nothing_to_keep"),
     ]
     if (left := next(line for line in validated(path).lines if line.exercise == exercise)).graded:
-        lines.append(f"`{exercise.entry}` is defined in another cell as well: {left.sentence}")
-    return "\n".join([*lines, RELOAD]), stub.source
+        lines.append(say("handin.reset.another_cell", name=exercise.entry, sentence=left.sentence))
+    return "\n".join([*lines, say("handin.reset.reload")]), stub.source
 
 
 def _handed_out(exercise: Exercise, path: Path) -> tuple[NotebookNode, NotebookNode]:
     """The exercise's stub and its check. Raises Problem if the notebook at `path` has no such exercise, or is what was handed out."""
-    foreign = Problem(f"{exercise.id} is no exercise of {path.name}. Nothing was changed.")
+    foreign = Problem(say("handin.reset.no_exercise", exercise=exercise.id, name=path.name))
     _, cells = files.read(path)
     if not (unit := files.unit_of(cells)):
         raise foreign
     release = files.released(unit)
     if release.resolve() == path.resolve():
-        raise Problem(f"{path} is the notebook as it was handed out. Work in a copy: `make lab` makes one.")
+        raise Problem(say("handin.reset.the_original", file=str(path)))
     if not release.is_file():
-        raise Problem(f"The notebook as it was handed out is not here: there is no {release}. Nothing was changed.")
+        raise Problem(say("handin.reset.no_original", file=str(release)))
     given = {_id(cell): cell for cell in _read(release).cells}
     if not {exercise.grade_id, exercise.check_id} <= given.keys():
         raise foreign
@@ -101,7 +95,7 @@ def _keep(exercise: Exercise, path: Path, own: list[NotebookNode]) -> Path:
         target = next(p for n in count(1) if not (p := folder / f"{exercise.id}.{n}.py").exists())
         target.write_text(f"{text}\n", "utf-8")
     except OSError as error:
-        raise Problem(f"{folder} cannot be written: {error.strerror}. Nothing was changed.") from None
+        raise Problem(say("handin.reset.folder_refused", file=str(folder), why=error.strerror)) from None
     return target
 
 
@@ -109,7 +103,7 @@ def _read(path: Path) -> NotebookNode:
     try:
         return nbformat.read(path, as_version=4)
     except Exception:  # whatever is wrong with it; no library's words say it better
-        raise Problem(f"{path.name} is damaged: Jupyter cannot read it. Nothing was changed.") from None
+        raise Problem(say("handin.reset.damaged", name=path.name)) from None
 
 
 def _write(nb: NotebookNode, path: Path, trusted: bool) -> None:
@@ -122,18 +116,19 @@ def _write(nb: NotebookNode, path: Path, trusted: bool) -> None:
             NotebookNotary().sign(nb)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise Problem(f"{path} cannot be written: {error.strerror}. It was not changed.") from None
+        raise Problem(say("handin.reset.file_refused", file=str(path), why=error.strerror)) from None
 
 
 def reset(exercise_id: str, notebook: str = "") -> None:
-    """Put an exercise back as it was handed out, and keep what was there. notebook: a file's name, where it cannot be told."""
+    """Reset an exercise to its state as handed out, and keep a copy of what was there. notebook: a file's name, where it is not clear."""
     try:
         said, stub = put_back(find(exercise_id), files.here(notebook))
         lines = "".join(f"<div>{code(line)}</div>" for line in said.split("\n"))
-        paste = f"{OR_PASTE}\n\n{stub}" if stub else ""
+        or_paste = say("handin.reset.or_paste")
+        paste = f"{or_paste}\n\n{stub}" if stub else ""
         show(
             f"{said}\n{paste}".rstrip(),
-            lines + (f"<div>{OR_PASTE}</div><pre>{html.escape(stub)}</pre>" if stub else ""),
+            lines + (f"<div>{or_paste}</div><pre>{html.escape(stub)}</pre>" if stub else ""),
         )
     except (Problem, ValueError) as problem:
         print(problem)

@@ -8,11 +8,13 @@ import sys
 import traceback
 from typing import Any
 
+from course_lib.catalogue import say
+
 _stopped: dict[int, tuple[str, int]] = {}  # number of a cell -> the error at which it stopped, and its line there
 
 
 def watch() -> None:
-    """Start to remember which cells of this notebook stop at an error; do nothing where there is no notebook."""
+    """Record from now on which cells of this notebook stop at an error; do nothing outside of a notebook."""
     shell = _shell()
     if shell is not None and _remember not in shell.events.callbacks["post_run_cell"]:
         _stopped.clear()
@@ -20,29 +22,25 @@ def watch() -> None:
 
 
 def newer_version(name: str) -> str:
-    """Say so if the cell that was run last to define `name` never got there; otherwise ""."""
+    """Return a message if the last run cell that defines `name` stopped before its definition, so that an older one is in use; else ""."""
     number, cell = _last(name)
     if not number:
         return ""
-    last = f"The cell that you ran last with `{name}`"
     try:
         statements = ast.parse(_shell().transform_cell(cell)).body
     except SyntaxError as error:
-        return f"{last} has a syntax error, in its line {error.lineno}: what follows is about the version before it."
+        return say("handin.stale.syntax_error", name=name, line=error.lineno)
     if number not in _stopped:
         return ""
     error, line = _stopped[number]
     undone = {made for s in statements if s.end_lineno >= line for made in _defined(s)}
     if not undone:
         return ""
-    stopped = f"{last} stopped at its line {line} ({error})"
-    if name in undone:
-        return f"{stopped}: what follows is about the version before it."
-    return f"{stopped}: what it defines from there on is as it was before."
+    return say("handin.stale.stopped", name=name, line=line, error=error, undone=name in undone)
 
 
 def last_cell(name: str) -> str:
-    """The source of the cell that was run last to define `name`; "" where there is no notebook, or no such cell."""
+    """Return the source of the cell that was run last to define `name`; "" outside of a notebook, or if there is none."""
     return _last(name)[1]
 
 

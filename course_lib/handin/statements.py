@@ -42,7 +42,7 @@ class SourceStatement:
 
     @property
     def harmless(self) -> bool:
-        """Whether the statement does nothing but give names: a def, an import, an assignment that calls nothing."""
+        """Whether the statement only binds names: a def, an import, an assignment that calls nothing."""
         if isinstance(self.node, (ast.FunctionDef, ast.Import, ast.ImportFrom)):
             return True
         return isinstance(self.node, (ast.Assign, ast.AnnAssign)) and not any(
@@ -67,7 +67,7 @@ class SourceStatement:
 
     @property
     def course(self) -> set[str]:
-        """The names it imports from course_lib."""
+        """Return the names that the statement imports from course_lib."""
         if isinstance(self.node, ast.ImportFrom) and (self.node.module or "").split(".")[0] in OURS:
             return self.binds
         if isinstance(self.node, ast.Import):
@@ -76,7 +76,7 @@ class SourceStatement:
 
 
 def statements(cell: Cell, most: int) -> list[SourceStatement]:
-    """The statements of a cell, magics blanked. Raises SyntaxError if it does not parse, and TooMany, before any work, beyond `most`."""
+    """Split a cell into statements, magics blanked. Raises SyntaxError if it does not parse, TooMany, before any work, beyond `most`."""
     try:
         source, tree = parsed(cell.source)
         if len(tree.body) > most:
@@ -88,7 +88,7 @@ def statements(cell: Cell, most: int) -> list[SourceStatement]:
 
 
 def parsed(source: str) -> tuple[str, ast.Module]:
-    """(a cell's source with magics blanked, its syntax tree). SyntaxError, ValueError, MemoryError or RecursionError if it has none."""
+    """Parse a cell: its source with magics blanked, and its syntax tree. Raises SyntaxError, ValueError, MemoryError or RecursionError."""
     source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes
@@ -174,7 +174,7 @@ def _names(table: symtable.SymbolTable, top: bool, bodies: bool = True) -> tuple
 
 
 def registered(node: ast.stmt) -> ast.expr | None:
-    """The call or decorator by which a statement registers something with an object, as operators of torch ask for:
+    """Return the call or decorator by which a statement registers something with an object, as torch's custom operators need:
     `op.register_autograd(...)`, `@op.register_fake`. None if it does not."""
     tried = [node.value.func] if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else []
     tried += [d.func if isinstance(d, ast.Call) else d for d in getattr(node, "decorator_list", [])]
@@ -182,7 +182,7 @@ def registered(node: ast.stmt) -> ast.expr | None:
 
 
 def mutated(node: ast.AST) -> str:
-    """The name at the root of `name.method(...)`, `name[i] = ...`, `name.attribute = ...`, `@name.register_...`."""
+    """Return the name at the root of `name.method(...)`, `name[i] = ...`, `name.attribute = ...`, `@name.register_...`."""
     if isinstance(node, ast.FunctionDef) and (target := registered(node)):
         pass
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from course_lib import content, logbook
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises import twists as drawing
 from course_lib.exercises import unit_of
@@ -23,7 +24,7 @@ CLASS = content.ROOT / "notebooks" / "twists.json"
 
 
 def kept() -> Draw | None:
-    """The student's draw, by the code that the hub or the student gave; None without one."""
+    """Return the student's draw of twists, from the code that the hub or the student gave; None without one."""
     try:
         return drawing.read(os.environ.get(VARIABLE) or _file().read_text())
     except (OSError, ValueError):
@@ -31,25 +32,22 @@ def kept() -> Draw | None:
 
 
 def asked(exercise: Exercise) -> Exercise:
-    """The exercise as it is asked of this student. Raises ValueError where the class asks for a code that is not there."""
+    """Return the exercise with this student's twist. Raises ValueError where the class needs a code that is missing."""
     drawn, unit = kept(), unit_of(exercise.id)
     if drawing.of(exercise.id) and unit in _units_of_class() and (drawn is None or unit not in drawn.units):
-        raise ValueError(
-            f'Your class asks each student for a task of their own in {exercise.id}. Run twists("YOUR CODE") with the code that you '
-            "were given for this unit; it is kept, so once is enough."
-        )
+        raise ValueError(say("handin.twists.no_code_for", exercise=exercise.id))
     return drawn.asked(exercise) if drawn else exercise
 
 
 def twists(code_of_class: str = "") -> None:
-    """Print what is asked of you in place of an exercise's own task. code_of_class: what your class gave you; it is kept."""
+    """Print which of your exercises have a twist, and its task. code_of_class: the code that your class gave you; it is saved."""
     try:
         drawn = drawing.read(code_of_class) if code_of_class else kept()
     except ValueError as error:
         print(error)
         return
     if drawn is None:
-        print(f'There is no code yet: twists("{drawing.EXAMPLE}") takes the one that your class gave you.')
+        print(say("handin.twists.no_code", example=drawing.EXAMPLE))
         return
     if code_of_class:
         _keep(drawn)
@@ -61,7 +59,7 @@ def twists(code_of_class: str = "") -> None:
         f'<tr><th scope="row" style="{CELL}font-weight:normal">{code(f"`{name}`")}</th><td style="{CELL}">{code(asks)}</td></tr>'
         for name, asks in tasks
     )
-    head = f"Code {drawn.code}: these are your tasks, in place of what the text asks. All else stays as it is there."
+    head = say("handin.twists.tasks", code=drawn.code)
     lines = [head, *(f"{name}: {asks}" for name, asks in tasks)]
     show("\n".join(lines), f"<div>{code(head)}</div><table>{rows}</table>")
 

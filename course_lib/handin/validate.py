@@ -7,26 +7,26 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.handin import files, literals
 from course_lib.handin.answer import Answer, Notebook
 from course_lib.handin.cells import Cell, Problem
 from course_lib.render import CELL, chip, code, show
 from tritontrace.colours import EDGE, HOLDS, PARTLY
-from tritontrace.words import plural
 
 MARK = "...  # your code here"  # as in every stub but dicts of answers
 STANDINGS = {  # of a line, by its mark: a word, the sign, its colour
-    "✓": ("would be graded", "✓", HOLDS),
-    "!": ("would fail", "!", PARTLY),
-    "✗": ("would not be graded", "✗", EDGE),
+    "✓": (say("handin.report.graded"), "✓", HOLDS),
+    "!": (say("handin.report.fails"), "!", PARTLY),
+    "✗": (say("handin.report.not_graded"), "✗", EDGE),
 }
 LONG_AGO = 120  # seconds: JupyterLab saves by itself about as often
 
 
 @dataclass(frozen=True)
 class ReportLine:
-    """One line of the page: an exercise, and what is to be said of it."""
+    """One line of the report: an exercise, and its remarks."""
 
     exercise: Exercise
     graded: bool
@@ -42,7 +42,7 @@ class ReportLine:
 
 @dataclass(frozen=True)
 class Validation:
-    """A notebook as it was saved, and what of it would be graded."""
+    """A notebook as saved, and what of it would be graded."""
 
     path: Path
     content: bytes
@@ -55,7 +55,7 @@ class Validation:
         return [line for line in self.lines if line.graded]
 
     def text(self) -> str:
-        """A line for each exercise, with further remarks below it."""
+        """Return the report as text: a line for each exercise, with further remarks below it."""
         width = max(len(line.exercise.id) for line in self.lines)
         rows = [self._when(), self._how_many()]
         for line in self.lines:
@@ -64,7 +64,7 @@ class Validation:
         return "\n".join(rows)
 
     def html(self) -> str:
-        """The same as a table."""
+        """Return the report as an HTML table."""
         rows = "".join(
             f'<tr><td style="{CELL}">{chip(*STANDINGS[line.mark])}</td>'
             f'<th scope="row" style="{CELL}font-weight:normal">{code(line.exercise.id)}</th>'
@@ -73,28 +73,28 @@ class Validation:
         )
         return (
             f"<div>{code(self._when())}</div><div>{code(self._how_many())}</div>"
-            f'<table aria-label="mark, exercise, what would be graded" style="border-collapse:collapse;color:inherit">{rows}</table>'
+            f'<table aria-label="{say("handin.report.columns")}" style="border-collapse:collapse;color:inherit">{rows}</table>'
         )
 
     def _how_many(self) -> str:
         sound = [line for line in self.graded if not line.lacks]
         points, out_of = (sum(line.exercise.points for line in lines) for lines in (sound, self.lines))
-        return f"{len(self.graded)} of {len(self.lines)} exercises would be graded, for up to {points:g} of {out_of:g} points."
+        counts = {"graded": len(self.graded), "of": len(self.lines)}
+        return say("handin.report.how_many", **counts, points=points, out_of=out_of)
 
     def _when(self) -> str:
         ago = max(0, time.time() - self.saved)
         clock = time.strftime("%H:%M:%S" if ago < 86_400 / 2 else "%Y-%m-%d %H:%M", time.localtime(self.saved))
-        warning = " That is a while ago: save first (Ctrl+S) if you have changed it since." if ago > LONG_AGO else ""
-        return f"{self.path.name}, as it was saved at {clock}; what is not saved does not count.{warning}"
+        return say("handin.report.saved", name=self.path.name, clock=clock, long_ago=ago > LONG_AGO)
 
 
 def validated(path: Path) -> Validation:
-    """Read a saved notebook and find out what of it would be graded. Raises Problem if the whole file would be refused."""
+    """Read a saved notebook and determine what of it would be graded. Raises Problem if the whole file would be refused."""
     saved = path.stat().st_mtime
     content, cells = files.read(path)
     unit = files.unit_of(cells)
     if not unit:
-        raise Problem(f"{path.name} has no exercise of this course: the cells that were handed out are not in it.")
+        raise Problem(say("handin.report.no_exercise", name=path.name))
     release = files.released(unit)
     as_given = release.is_file() and release.resolve() != path.resolve()  # else all of it is as it was handed out
     given = files.read(release)[1] if as_given else []
@@ -112,21 +112,21 @@ def _line(notebook: Notebook, exercise: Exercise) -> ReportLine:
     except Problem as problem:
         return ReportLine(exercise, False, _lost(notebook, exercise) or problem.message)
     if notebook.untouched(exercise, cell):
-        return ReportLine(exercise, False, f"cell {cell.number} is the stub, as it was handed out.")
+        return ReportLine(exercise, False, say("handin.report.stub", cell=cell.number))
     remarks = list(answer.flags)
-    remarks += [
-        f"`{name}`, which it needs, is defined in no cell: in grading it fails there." for name in answer.missing
-    ]
+    remarks += [say("handin.report.lacks", name=name) for name in answer.missing]
     if MARK in cell.source:
-        remarks.append(f"`{MARK}` still stands in it.")
+        remarks.append(say("handin.report.placeholder", mark=MARK))
     if unanswered := _unanswered(cell, exercise.entry):
-        remarks.append(f"{plural(unanswered, 'answer is', 'answers are')} still `...`.")
+        remarks.append(say("handin.report.unanswered", count=unanswered))
     if exercise.kind == "values" and (computed := literals.problem(answer.cells, exercise.entry)):
         remarks.append(computed)
     if not _own(notebook, exercise):
-        remarks.append(f"The cell that was handed out for it is gone; cell {cell.number} counts in its place.")
+        remarks.append(say("handin.report.another_cell", cell=cell.number))
     remarks += notebook.check_cell_warnings(exercise)
-    return ReportLine(exercise, True, f"cell {cell.number} would be graded.", remarks, bool(answer.missing), answer)
+    return ReportLine(
+        exercise, True, say("handin.report.would_be", cell=cell.number), remarks, bool(answer.missing), answer
+    )
 
 
 def _unanswered(cell: Cell, entry: str) -> int:
@@ -147,15 +147,15 @@ def _lost(notebook: Notebook, exercise: Exercise) -> str:
     if notebook.mangled(exercise):
         return ""
     own = _own(notebook, exercise)
-    nowhere = f"`{exercise.entry}` is defined in no cell"
+    name = exercise.entry
     if notebook.seems_to_define(exercise.entry) or any(c.number in notebook.broken for c in own):
         return ""
     if not own:
-        return f'{nowhere}, and its own is gone: reset("{exercise.id}") brings that back.'
+        return say("handin.report.cell_gone", name=name, exercise=exercise.id)
     if own[-1].kind != "code":
-        return f"{nowhere}: cell {own[-1].number} is no code cell any more. Make it one (select it, press Esc, Y)."
-    names = ", ".join(f"`{name}`" for name in sorted(notebook.names_of(own[-1]))[:5])
-    return f"{nowhere}; cell {own[-1].number}, its own, defines {names or 'nothing'}. Call it `{exercise.entry}` again."
+        return say("handin.report.no_code_cell", name=name, cell=own[-1].number)
+    names = [f"`{each}`" for each in sorted(notebook.names_of(own[-1]))[:5]]
+    return say("handin.report.renamed", name=name, cell=own[-1].number, any=bool(names), names=names)
 
 
 def validate(notebook: str = "") -> None:

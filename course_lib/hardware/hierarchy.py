@@ -35,12 +35,12 @@ ADD_ONE = [4**k for k in range(13)]  # elements of x, up to 64 MiB
 
 @cache
 def measured_here() -> dict[str, Any] | None:
-    """measure_all() on this machine's GPU, once; None without one of sm_80 or newer."""
+    """Return measure_all() of this machine's GPU, cached; None without one of sm_80 or newer."""
     return measure_all() if bench.has_gpu() else None
 
 
 def of(card: gpu.GPU) -> dict[str, Any] | None:
-    """Everything known of this card: measured here if it is this machine's, recorded if it is of the recorded kind, else None."""
+    """Return the measurements of a card's memories: made here if it is this machine's, recorded if it is of that kind, else None."""
     if card.measured:
         return measured_here()
     kept = measured("memory_hierarchy")
@@ -52,7 +52,7 @@ def of(card: gpu.GPU) -> dict[str, Any] | None:
 
 @triton.jit
 def cycle():
-    """The SM's clock: ticks so far."""
+    """Read the SM's clock: cycles so far."""
     return tl.inline_asm_elementwise("mov.u64 $0, %clock64;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
 
 
@@ -64,7 +64,7 @@ def nanosecond():
 
 @triton.jit
 def follow(address):
-    """The eight bytes at an address, through L1. (In a chase tl.load would read and write one register, and clear it first.)"""
+    """Load the eight bytes at an address, through L1. (In a chase tl.load would read and write one register, and clear it first.)"""
     return tl.inline_asm_elementwise(
         "ld.global.ca.b64 $0, [$1];", "=l,l", [address], dtype=tl.int64, is_pure=False, pack=1
     )
@@ -72,7 +72,7 @@ def follow(address):
 
 @triton.jit
 def chase_kernel(start, out_ptr, warm_up, steps):
-    """out = cycles and nanoseconds of `steps` dependent loads from address `start` on, after `warm_up` untimed ones."""
+    """Store the cycles and nanoseconds of `steps` dependent loads from address `start` on, after `warm_up` untimed ones."""
     address = start
     for _ in range(warm_up):
         address = follow(address)
@@ -86,7 +86,7 @@ def chase_kernel(start, out_ptr, warm_up, steps):
 
 @triton.jit
 def fma_kernel(x_ptr, out_ptr, rounds):
-    """out = cycles and nanoseconds of 64 * rounds multiply-adds, each of the result before."""
+    """Store the cycles and nanoseconds of 64 * rounds dependent multiply-adds."""
     x = tl.load(x_ptr)
     a = tl.load(x_ptr + 1)
     began, ns = cycle(), nanosecond()
@@ -100,7 +100,7 @@ def fma_kernel(x_ptr, out_ptr, rounds):
 
 @triton.jit
 def read_kernel(x_ptr, out_ptr, blocks, rounds, step, CACHE: tl.constexpr, BLOCK: tl.constexpr):
-    """Each program reads `rounds` blocks of x, `step` blocks apart, and wraps round after `blocks`."""
+    """Read `rounds` blocks of x in each program, `step` blocks apart, and wrap round after `blocks`."""
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     for r in range(rounds):
         block = (tl.program_id(0) + r * step) % blocks
@@ -112,7 +112,7 @@ def read_kernel(x_ptr, out_ptr, blocks, rounds, step, CACHE: tl.constexpr, BLOCK
 
 
 def ring(nbytes: int) -> torch.Tensor:
-    """(nbytes / 8,) int64 on the GPU: one place a line, each holding the address of the next in a random round trip."""
+    """Make a pointer chase on the GPU, (nbytes / 8,) int64: one place a line, each holding the address of the next in a random cycle."""
     places = nbytes // LINE
     order = torch.randperm(places, device="cuda")
     table = torch.zeros(places, LINE // 8, dtype=torch.int64, device="cuda")
@@ -121,7 +121,7 @@ def ring(nbytes: int) -> torch.Tensor:
 
 
 def latency(sizes: Sequence[int]) -> list[tuple[int, float, float]]:
-    """(bytes of the working set, cycles, seconds) of one load: the median of five chases."""
+    """Measure (bytes of the working set, cycles, seconds) of one load: the median of five chases."""
     found = []
     for nbytes in sizes:
         table = ring(nbytes)
@@ -138,7 +138,7 @@ def latency(sizes: Sequence[int]) -> list[tuple[int, float, float]]:
 
 
 def fma_latency() -> tuple[float, float]:
-    """(cycles, seconds) from the start of a multiply-add to that of another that needs its result: registers alone."""
+    """Measure (cycles, seconds) from the start of a multiply-add to that of a dependent one: registers alone."""
     x, out = torch.tensor([1.0, 0.5], device="cuda"), torch.empty(2, dtype=torch.int64, device="cuda")
     rounds, runs = 1 << 12, []
     for _ in range(5):
@@ -149,7 +149,7 @@ def fma_latency() -> tuple[float, float]:
 
 
 def bandwidth(sizes: Sequence[int], cache_modifier: str = ".cg", total: int = 8 * GiB) -> list[tuple[int, float]]:
-    """(bytes of the working set, bytes/s read by all SMs together): the median of five launches that read `total` each.
+    """Measure (bytes of the working set, bytes/s read by all SMs together): the median of five launches that read `total` each.
 
     cache_modifier   ".cg" passes by the L1 caches. With ".ca" a program reads one block again and again, from its SM's L1:
                      four programs of 32 KiB to an SM, whatever the size.
@@ -176,7 +176,7 @@ def bandwidth(sizes: Sequence[int], cache_modifier: str = ".cg", total: int = 8 
 
 @one_thread()
 def add_one_seconds(sizes: Sequence[int], device: str) -> list[tuple[int, float]]:
-    """(n, seconds) from the call of x + 1, for n floats, until its result is there: the best of seven means; one core of a CPU."""
+    """Measure (n, seconds) from the call of x + 1, for n floats, until its result is there: the best of seven means; one core of a CPU."""
     found = []
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     for n in sizes:
@@ -194,12 +194,12 @@ def add_one_seconds(sizes: Sequence[int], device: str) -> list[tuple[int, float]
 
 
 def powers(low: int, high: int) -> list[int]:
-    """low, 2 low, 4 low, ... up to high."""
+    """List low, 2 low, 4 low, ... up to high."""
     return [low << k for k in range((high // low).bit_length())]
 
 
 def measure_all() -> dict[str, Any]:
-    """All of it, as plain data; a few seconds."""
+    """Measure latency and bandwidth of all memories, as plain data; a few seconds."""
     card = torch.cuda.get_device_properties(torch.cuda.current_device())
     room = card.total_memory // 8
     all_l1 = 4 * gpu.num_sms() * 32 * KiB
@@ -221,7 +221,7 @@ def measure_all() -> dict[str, Any]:
 
 
 def level(found: dict[str, Any], name: str) -> tuple[float, float, float]:
-    """(cycles, seconds, bytes/s) of "L1", "L2" or "memory", read off the curves.
+    """Read (cycles, seconds, bytes/s) of "L1", "L2" or "memory" off the curves.
 
     L1 and L2 at a size well inside them. Memory at the largest: of a set twice as large as L2, half is still found there.
     """

@@ -102,7 +102,7 @@ SHOWN = {  # a name in the recording -> function, shapes of its inputs
 
 
 def compiled(name: str, *arguments: Any) -> Callable[[], object]:
-    """The function of that name under torch.compile, compiled for these arguments and bound to them."""
+    """Compile the function of that name by torch.compile for these arguments, and bind it to them."""
     import torch._inductor.config
 
     torch._inductor.config.compile_threads = 1  # no pool of workers, which a sandbox would not let start
@@ -113,7 +113,7 @@ def compiled(name: str, *arguments: Any) -> Callable[[], object]:
 
 
 def triton_code(function: Callable, *arguments: Any) -> list[str]:
-    """The Triton kernels that torch.compile writes for these arguments, which lie on a GPU."""
+    """Return the Triton kernels that torch.compile writes for these arguments, which lie on a GPU."""
     from torch._inductor.utils import run_and_get_code
 
     torch._dynamo.reset()
@@ -125,7 +125,7 @@ def triton_code(function: Callable, *arguments: Any) -> list[str]:
 
 
 def launches(function: Callable, *arguments: Any) -> int:
-    """Kernels on the GPU of one call of the compiled function, by torch's profiler."""
+    """Count the GPU kernels of one call of the compiled function, by torch's profiler."""
     from torch.profiler import ProfilerActivity, profile
 
     torch._dynamo.reset()
@@ -149,12 +149,12 @@ def drawn(shapes: list[tuple[int, ...]]) -> list[torch.Tensor]:
 
 
 def recorded_launches() -> dict[str, int]:
-    """Function -> launches of one call, recorded."""
+    """Return the recorded number of launches of one call, by function."""
     return measured("fusion")["launches"]
 
 
 class GeneratedCode(str):
-    """Source text that a notebook shows in colour."""
+    """Source text that a notebook shows highlighted."""
 
     def _repr_html_(self) -> str:
         from pygments import highlight
@@ -169,7 +169,7 @@ class GeneratedCode(str):
 
 
 def generated(name: str) -> GeneratedCode:
-    """The Triton code for an entry of SHOWN: written now where there is a GPU, else as recorded; its first line says which."""
+    """Return the Triton code for an entry of SHOWN: generated now where there is a GPU, else as recorded; its first line says which."""
     if name not in SHOWN:
         raise ValueError(f"no code is kept for {name!r}; there is {', '.join(SHOWN)}")
     if torch.cuda.is_available():

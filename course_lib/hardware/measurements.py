@@ -16,18 +16,18 @@ FOLDER = Path(__file__).parent / "measured"
 
 
 def path(name: str) -> Path:
-    """The file of that name."""
+    """Return the file with the measurements of that name."""
     return FOLDER / f"{name}.json"
 
 
 @cache
 def measured(name: str) -> dict[str, Any]:
-    """The measurements of that name: machine, date, and what benchmarks/ keeps. Raises FileNotFoundError without them."""
+    """Load the measurements of that name: machine, date, and the numbers. Raises FileNotFoundError without them."""
     return json.loads(path(name).read_text(encoding="utf-8"))
 
 
 def whose(name: str) -> str:
-    """Say on which machine and on which day the measurements of that name were made."""
+    """Return a phrase that says on which machine and on which day the measurements of that name were made."""
     return f"one {measured(name)['machine']}, {measured(name)['date']}"
 
 

@@ -14,7 +14,7 @@ from course_lib.hardware.measurements import measured
 
 @dataclass(frozen=True)
 class RecordedProfile:
-    """One call: seconds, launches, programs of its largest launch (None: not known), bytes read and written at least, FLOPs in
+    """Profile of one call: seconds, launches, programs of its largest launch (None: not known), bytes read and written at least, FLOPs in
     float32 and by tensor cores."""
 
     seconds: float
@@ -27,8 +27,7 @@ class RecordedProfile:
 
 @dataclass(frozen=True)
 class Card:
-    """The best that the same GPU does: bytes/s of a copy, FLOP/s in float32 and by tensor cores, and seconds of a call that does nearly
-    nothing."""
+    """Measured peaks of a GPU: bytes/s of a copy, FLOP/s in float32 and by tensor cores, and seconds of a call that does nearly nothing."""
 
     sms: int
     bytes_per_second: float
@@ -38,7 +37,7 @@ class Card:
 
 
 def card() -> Card:
-    """The limits of the H200: measured, but for float32, which the datasheet tells."""
+    """Return the peaks of the H200: measured, but for float32, which is the datasheet's."""
     from course_lib import gpu
 
     ceilings, sheet = measured("mystery_plot")["ceilings"], gpu.datasheet("H200")
@@ -47,7 +46,7 @@ def card() -> Card:
 
 
 def profiles() -> Mapping[str, RecordedProfile]:
-    """The four, by letter."""
+    """Return the four profiles of the exercise, by letter."""
     free, one = measured("fusion")["free"], dict(measured("memory_hierarchy")["add_one"])
     n, times = free["n"], dict(zip(free["operations"], free["ms"], strict=True))
     token = next(row for row in measured("attention")["decode"] if (row["keys"], row["splits"]) == (65536, 1))

@@ -28,7 +28,7 @@ LOW, HIGH = 256, 4352  # sizes of the curve
 
 
 def seconds(work: Callable[[], object], for_seconds: float = 0.2, *, cold: bool = True) -> float:
-    """The median time of `work` on the GPU: warmed up, between two events, with cold caches unless told otherwise."""
+    """Measure the median time of `work` on the GPU: warmed up, between two events, with cold caches unless told otherwise."""
     flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
     work()  # loads what must be loaded
     once = _median(work, flush, 3, cold)
@@ -81,7 +81,7 @@ def curve_sizes() -> list[int]:
 
 
 def matmul_curve(sizes: Sequence[int] | None = None, dtype: str = "bfloat16") -> list[tuple[int, float]]:
-    """(N, FLOP/s) of products of two random N x N matrices. About 20 s; in random order, so that drift is no trend."""
+    """Measure (N, FLOP/s) of products of two random N x N matrices. About 20 s; in random order, so that drift is no trend."""
     sizes = list(curve_sizes() if sizes is None else sizes)
     found = {}
     for n in random.Random(3).sample(sizes, len(sizes)):
@@ -98,7 +98,7 @@ PRECISIONS = {  # name -> (dtype, float32 precision)
 
 
 def ceilings(n: int = 8192) -> dict[str, Any]:
-    """copy_bytes_per_second (read + written), and FLOP/s of an n x n x n product by dtype, on random data and on zeros."""
+    """Measure copy_bytes_per_second (read + written), and FLOP/s of an n x n x n product by dtype, on random data and on zeros."""
     source = torch.randint(-128, 127, (1 << 30,), dtype=torch.int8, device="cuda")
     target = torch.empty_like(source)
     copied = seconds(lambda: target.copy_(source))
@@ -132,7 +132,7 @@ def operations() -> list[dict[str, Any]]:
 
 
 def relus(n: int = 1 << 28) -> dict[str, float]:
-    """dtype -> seconds of a ReLU of n elements."""
+    """Measure the seconds of a ReLU of n elements, by dtype."""
     found = {}
     for name in ("float32", "float16"):
         x = torch.randn(n, device="cuda", dtype=getattr(torch, name))
@@ -142,7 +142,7 @@ def relus(n: int = 1 << 28) -> dict[str, float]:
 
 
 def pitfalls() -> list[dict[str, Any]]:
-    """The same two works, timed wrong and right. work, timer, seconds, and flops or bytes of one run.
+    """Time the same two works wrong and right. Return work, timer, seconds, and flops or bytes of one run.
 
     matmul: a bfloat16 product, 8192 x 8192 x 8192.   add: x + y of 2^21 float32, 24 MiB in all, less than an H200's L2.
     """
@@ -171,7 +171,7 @@ def pitfalls() -> list[dict[str, Any]]:
 
 
 def pitfalls_afresh() -> list[dict[str, Any]]:
-    """pitfalls(), in a process of its own: only there is the first call the first."""
+    """Run pitfalls() in a new process: only there is the first call the first."""
     code = "import json; from course_lib.hardware import throughput; print(json.dumps(throughput.pitfalls()))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
@@ -190,7 +190,7 @@ def _host(work: Callable[[], object], *, wait: bool) -> float:
 
 
 def measure_all() -> dict[str, Any]:
-    """All of it, as plain data. pitfalls first: it needs a process in which no product has run."""
+    """Measure curve, ceilings, operations and pitfalls, as plain data. pitfalls first: it needs a process in which no product has run."""
     timers = pitfalls()
     return {
         "machine": torch.cuda.get_device_name(),

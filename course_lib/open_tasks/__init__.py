@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from course_lib import checking, criteria, logbook, render
+from course_lib.catalogue import say
 from course_lib.execution import timed
 from course_lib.exercise import Trial, Verdict
 from course_lib.handin import twists
@@ -26,14 +27,14 @@ from tritontrace.messages import message_of
 from tritontrace.profiling import bench
 
 COMPILE_SECONDS = 60.0  # an entry needs the compiler's word on registers, and large blocks take long
-NO_ENTRY = "No entry in your logbook before all of this holds:"
+NO_ENTRY = say("shown.open_task.no_entry")
 
 
 def attempt(exercise_id: str, entry: Any) -> Any:
-    """Try your function on an open task. Return the picture of your attempts if its result is right, else say why it is none."""
+    """Try your function on an open task. Return the picture of your attempts if its result is right, else print why it does not count."""
     name = str(getattr(exercise_id, "__name__", exercise_id))
     if name not in TASKS:
-        print(f"There is no open task {name!r}. There are: {', '.join(TASKS)}.")
+        print(say("shown.open_task.no_task", name=repr(name), tasks=[*TASKS]))
         return None
     try:
         task = replace(TASKS[name], exercise=twists.asked(TASKS[name].exercise))
@@ -51,7 +52,7 @@ def attempt(exercise_id: str, entry: Any) -> Any:
 
 
 def count(task: OpenTask, entry: Any) -> Attempt | Verdict:
-    """Count what a function spends on the task; return the verdict on it, if that is no entry."""
+    """Count what a function spends on the task. Return the attempt, or the verdict that says why it does not count."""
     seed = secrets.randbits(31)
     trials = checking.observed(task.asked, entry, seed, COMPILE_SECONDS)
     if isinstance(trials, Verdict):
@@ -70,7 +71,7 @@ def count(task: OpenTask, entry: Any) -> Attempt | Verdict:
 
 
 def moved(trial: Trial) -> int:
-    """The bytes that all loads and stores move."""
+    """Count the bytes that all loads and stores move."""
     return sum(f.read_bytes + f.written_bytes for launch in trial.evidence.launches for f in launch.footprints)
 
 
@@ -78,6 +79,6 @@ def _timed(task: OpenTask, entry: Any, seed: int) -> tuple[float, str]:
     """(milliseconds on this GPU, its name). Raises ValueError, with a sentence, if the result is wrong there."""
     arguments = task.timed.draw(torch.Generator("cuda").manual_seed(seed))
     if wrong := timed.difference(task.exercise, arguments, entry(**arguments)):
-        raise ValueError(f"the result is wrong on this GPU, on {task.timed.name}: {wrong}")
+        raise ValueError(say("shown.open_task.wrong_on_gpu", case=task.timed.name, difference=wrong))
     ratio = bench.ratio(lambda: entry(**arguments), bench.copy_of(int(task.least(**arguments))))
     return ratio.own_ms, torch.cuda.get_device_name()

@@ -8,17 +8,17 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from course_lib.catalogue import say
 from course_lib.hardware.measurements import measured
 from course_lib.logbook import Attempt
 from course_lib.open_tasks.tasks import OpenTask
 from tritontrace.colours import EDGE, INK, OTHERS, OURS
 from tritontrace.picture import WIDTH, Picture, bare, on_white
-from tritontrace.words import plural
 
 
 @on_white
 def attempts(task: OpenTask, made: Sequence[Attempt]) -> Figure:
-    """Bytes of each attempt, and on a GPU the time of those that were timed on the card of the last one."""
+    """Draw the bytes of each attempt, and on a GPU the time of those that were timed on the card of the last one."""
     published = measured("open_tasks")[task.exercise.id]
     card = made[-1].gpu
     timed = [(number, each.ms) for number, each in enumerate(made, 1) if each.ms and each.gpu == card]
@@ -57,11 +57,9 @@ def _curve(ax: Axes, points: Sequence[tuple[int, float]], lines: Sequence[tuple[
 def _in_words(task: OpenTask, made: Sequence[Attempt], published: dict[str, Any]) -> str:
     last, best = made[-1], min(made, key=lambda each: each.bytes)
     against = last.bytes / published["bytes"]
-    sentence = (
-        f"{task.case.name}. Attempt {len(made)} moves {last.bytes / 1e6:.2f} MB in {plural(last.launches, 'launch', 'launches')} of up to "
-        f"{plural(last.programs, 'program')}: {against:.2f} of what the published answer moves. Your best moves {best.bytes / 1e6:.2f} MB, "
-        f"and {task.least_bytes / 1e6:.2f} MB would be read and written if nothing were moved twice."
-    )
+    counts = {"launches": last.launches, "programs": last.programs, "share": against}
+    bytes_of = {"moved": last.bytes / 1e6, "best": best.bytes / 1e6, "least": task.least_bytes / 1e6}
+    sentence = say("shown.open_task.attempt", case=task.case.name, number=len(made), **counts, **bytes_of)
     on_this = [each.ms for each in made if each.gpu == last.gpu]
-    timed = f" On {task.timed.name} it takes {last.ms:.3g} ms on an {last.gpu}; your best takes {min(on_this):.3g}."
-    return sentence + (timed if last.ms else "")
+    timed = {"ms": last.ms, "gpu": last.gpu, "best": min(on_this)}
+    return f"{sentence} {say('shown.open_task.time', case=task.timed.name, **timed)}" if last.ms else sentence

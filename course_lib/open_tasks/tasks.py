@@ -26,7 +26,7 @@ PROGRAMS = 32  # at least: one program that does it all would spare bytes, and l
 
 @dataclass(frozen=True)
 class OpenTask:
-    """A function to be written again, with fewer bytes.
+    """A function to be rewritten so that it moves fewer bytes.
 
     exercise   whose function it is: its signature, its oracle and what torch may do in it
     case       what is traced;  timed  what runs on a GPU
@@ -40,8 +40,8 @@ class OpenTask:
 
     @cached_property
     def asked(self) -> Exercise:
-        """An exercise whose gates an answer passes to become an entry. All its numbers stay in registers, since what is spilled moves,
-        too, and no trace sees it."""
+        """Return the task as an exercise whose gates an attempt must pass. Spilled registers are refused, since they move bytes that no
+        trace sees."""
         gates = (
             TritonDidTheWork(),
             Correct("performance"),
@@ -57,19 +57,19 @@ class OpenTask:
 
 
 def softmax_bytes(x: torch.Tensor) -> int:
-    """x read once, the result written once."""
+    """Count the bytes of x, read once, and of the result, written once."""
     return 2 * x.nbytes
 
 
 def attention_bytes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **_: object) -> int:
-    """q, k and v read once, o and lse written once."""
+    """Count the bytes of q, k and v, read once, and of o and lse, written once."""
     return 2 * q.nbytes + k.nbytes + v.nbytes + 4 * (q.numel() // q.shape[-1])
 
 
 def prefix_bytes(
     q: torch.Tensor, k_pages: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor, **_: object
 ) -> int:
-    """k and v of each page read once, however many texts it belongs to; q read and the result written once."""
+    """Count the bytes of k and v of each page, read once, however many texts it belongs to; of q, read, and the result, written once."""
     page = k_pages.shape[2]
     of_token = 2 * k_pages.shape[1] * k_pages.shape[3] * k_pages.element_size()
     shared = int((table == table[0]).all(0).sum()) * page
@@ -81,7 +81,7 @@ ENDS = (16, 90, 33, 5, 64, 27, 120, 48)  # tokens of each text behind them
 
 
 def texts_with_a_prefix(Hkv: int, group: int, D: int, page: int) -> Case:
-    """Eight texts that begin with the same pages."""
+    """Make the case of eight texts that begin with the same pages."""
     drawn = pages(len(ENDS), Hkv, group, [PREFIX + end for end in ENDS], D, page, BF16)
     return Case(
         f"{len(ENDS)} texts that share their first {PREFIX} tokens", "performance", prefixed(drawn, PREFIX // page)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from course_lib.catalogue import say
 from course_lib.exercise import Finding, Verdict
 from course_lib.render import cells
 from course_lib.render.drawings import code
@@ -15,16 +16,16 @@ from tritontrace.replay import child, wire
 
 SECONDS = 60.0  # on the clock, for the compiler; and of CPU for what is observed once more
 BELOW = "below a verdict"  # the threads' name
-GOES_ON = "The compiler goes on: what it says stands here then."
-NO_END = f"The compiler was asked again for {SECONDS:g} seconds, and did not end."
-NOT_TIMED = "Not timed: the next check took the GPU."
+GOES_ON = say("shown.afterwards.goes_on")
+NO_END = say("shown.afterwards.no_end", seconds=SECONDS)
+NOT_TIMED = say("shown.afterwards.not_timed")
 _one_at_a_time = threading.Lock()
 Shown = tuple[str, str]
 """Text, and the same as HTML."""
 
 
 def below(meanwhile: str, work: Callable[[], Shown]) -> threading.Thread:
-    """Show below the value of the cell that runs now what `work` gives, in a thread of its own; until then, `meanwhile`."""
+    """Run `work` in a thread, and show its result below the current cell's value; until then, `meanwhile`."""
     place = cells.Below(meanwhile)
     thread = threading.Thread(target=lambda: place.show(*work()), daemon=True, name=BELOW)
     thread.start()
@@ -32,7 +33,7 @@ def below(meanwhile: str, work: Callable[[], Shown]) -> threading.Thread:
 
 
 def go_on(first: Verdict, again: Callable[[], Verdict], keep: Callable[[Verdict], str]) -> threading.Thread:
-    """Judge `again`, with patience, in a child; below the cell's value stands what `first` did not say.
+    """Judge again, with patience, in a child, and show below the cell's value what the first verdict did not say.
 
     keep   keeps the points that hold then, and returns a sentence on what comes next, or ""
     """
@@ -51,9 +52,9 @@ def go_on(first: Verdict, again: Callable[[], Verdict], keep: Callable[[Verdict]
             return NO_END, code(NO_END)
         points = min(first.points, then.points)  # never more: what was lost on a GPU was not asked again
         after = keep(replace(then, points=points, bonus=0.0))
-        heading = "The compiler has ended since:"
+        heading = say("shown.afterwards.ended")
         if then.points <= first.points:
-            heading = f"The compiler has ended since; what it says makes {points:g} of {then.out_of:g} points:"
+            heading = say("shown.afterwards.ended_with", points=points, out_of=then.out_of)
         new = [sentence for sentence in (then.remark, after) if sentence and sentence != first.remark]
         text = "\n".join([heading, *map(of_finding, findings), *new])
         return text, code(heading) + findings_html(findings) + "".join(f"<div>{code(one)}</div>" for one in new)
@@ -62,7 +63,7 @@ def go_on(first: Verdict, again: Callable[[], Verdict], keep: Callable[[Verdict]
 
 
 def in_time(findings: Sequence[Finding], gpu: str) -> Shown:
-    """The findings on speed, measured since, in text and in HTML."""
+    """Render the findings on speed, measured since, as text and as HTML."""
     extra = sum(finding.points for finding in findings)
-    heading = f"Timed since, on {gpu}: extra credit {extra:g}." if gpu else "Not timed:"
+    heading = say("shown.afterwards.timed", gpu=gpu, extra=extra) if gpu else say("shown.afterwards.untimed")
     return "\n".join([heading, *map(of_finding, findings)]), code(heading) + findings_html([*findings])

@@ -18,7 +18,7 @@ KEEP_VERDICTS = "COURSE_KEEP_VERDICTS"  # set where a build runs cells: outputs 
 
 @contextmanager
 def shown_to_everybody() -> Iterator[None]:
-    """Let outputs be those of a build while the block runs."""
+    """Render outputs as for a build, without a person's data, while the block runs."""
     before = os.environ.get(KEEP_VERDICTS)
     os.environ[KEEP_VERDICTS] = "1"
     try:
@@ -28,14 +28,14 @@ def shown_to_everybody() -> Iterator[None]:
 
 
 def shell() -> Any:
-    """IPython's shell, where this is a notebook; else None."""
+    """Return IPython's shell in a notebook, else None."""
     ipython = sys.modules.get("IPython")
     found = ipython.get_ipython() if ipython else None
     return found if hasattr(found, "kernel") else None
 
 
 def show(text: str, html: str, tree: str = "", metadata: dict[str, Any] | None = None) -> None:
-    """Show it now. tree: a verdict as data, to be kept with it;  metadata = of the output"""
+    """Display text or HTML now. tree: a verdict as data, to be kept with it;  metadata = of the output"""
     if shell() is None:
         print(text)
         return
@@ -49,7 +49,7 @@ def show(text: str, html: str, tree: str = "", metadata: dict[str, Any] | None =
 
 
 class Points(float):
-    """The points that a check gives.
+    """The points that a check returns, which display as its verdict.
 
     As the value of a cell they are one output, which is the verdict. Its text is the number where nbgrader runs the cell,
     since nbgrader scores a cell by that. Where a cell goes on after the check, the verdict is shown when the cell ends,
@@ -97,7 +97,7 @@ class Points(float):
     __str__ = __repr__
 
     def plain(self) -> str:
-        """The verdict as text; the number alone where nbgrader runs the cell to score it."""
+        """Return the verdict as text; the number alone where nbgrader runs the cell to score it."""
         return repr(self) if "NBGRADER_EXECUTION" in os.environ else self.text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Points(float):
 
 
 class Below:
-    """A place below the value of the cell that runs now, for what is known later. There is none outside of a notebook."""
+    """A display handle below the value of the running cell, for results that come later. It shows nothing outside of a notebook."""
 
     def __init__(self, text: str) -> None:
         self._text, self._html, self._handle = text, code(text), None
@@ -123,7 +123,7 @@ class Below:
             self._handle = display(self._shown(), raw=True, display_id=True)
 
     def show(self, text: str, html: str) -> None:
-        """Put this in its place, in any thread, now or when the cell has ended."""
+        """Replace the displayed content, from any thread, now or when the cell has ended."""
         with self._lock:
             self._text, self._html = text, html
             if self._handle:

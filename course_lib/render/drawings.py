@@ -6,7 +6,7 @@ import html
 import math
 
 from course_lib.exercise import ErrorMap, Request, Spent
-from tritontrace.colours import DONE, EDGE, OURS, WASTE, WRONG
+from tritontrace.colours import DONE, EDGE, OURS, THINNED, WASTE, WRONG
 
 BAR = 260  # pixels of the longer of two bars
 STRIP = 560  # pixels that a request may take
@@ -15,7 +15,7 @@ FEW = 8  # sectors of a request, up to which each has room for its lanes
 
 def bars(spent: Spent) -> str:
     """Two bars of one scale, what would do and what was spent, and how many times as much that is in large. What was spent for
-    nothing is pale and hatched, as in every picture."""
+    nothing is orange and hatched, as in every picture."""
     longest = max(spent.spent, spent.needed, 1e-9)
     times, allowed = in_times(spent)
     on = f" on {spent.on}" if spent.on else ""
@@ -31,14 +31,20 @@ def bars(spent: Spent) -> str:
 
 def _bar(used: int, waste: int = 0) -> str:
     """A bar of pixels that were needed, and behind them of pixels for nothing."""
-    width, pale = used + max(0, waste), ""
+    width, wasted = used + max(0, waste), ""
     if waste > 0:
         lines = "".join(f"M{x} 14l7-14" for x in range(used, width, 8))
-        pale = f'<rect x="{used}" width="{waste}" height="14" fill="{WASTE}"/><path d="{lines}" stroke="{EDGE}" stroke-width="0.8"/>'
+        wasted = f'<rect x="{used}" width="{waste}" height="14" {_fill(WASTE)}/><path d="{lines}" stroke="{EDGE}" stroke-width="0.8"/>'
     return (
         f'<svg aria-hidden="true" width="{width}" height="14" viewBox="0 0 {width} 14" style="max-width:100%">'
-        f'<rect width="{used}" height="14" fill="{OURS}"/>{pale}</svg>'
+        f'<rect width="{used}" height="14" fill="{OURS}"/>{wasted}</svg>'
     )
+
+
+def _fill(colour: str) -> str:
+    """Fill a shape with a colour through which the page's ground shines where `paler` made it, in any theme."""
+    whole, share = THINNED.get(colour, (colour, 1.0))
+    return f'fill="{whole}" fill-opacity="{share:g}"'
 
 
 def in_times(spent: Spent) -> tuple[str, str]:
@@ -62,7 +68,7 @@ def _number(value: float) -> str:
 
 
 def lanes(request: Request) -> str:
-    """One request over the sectors that it touches: what its lanes use is filled, what is moved for nothing is pale."""
+    """One request over the sectors that it touches: what its lanes use is blue, what is moved for nothing is orange."""
     sectors = request.sectors
     wide = min(64, STRIP // len(sectors)) if sectors else 0
     per_byte, high = wide / 32, 18
@@ -73,7 +79,7 @@ def lanes(request: Request) -> str:
             gaps.append(left)
         place[sector] = left
         parts.append(
-            f'<rect x="{left:.1f}" y="0" width="{wide}" height="{high}" fill="{WASTE}" stroke="{EDGE}" stroke-width="0.6"/>'
+            f'<rect x="{left:.1f}" y="0" width="{wide}" height="{high}" {_fill(WASTE)} stroke="{EDGE}" stroke-width="0.6"/>'
         )
         left += wide
     for offset in sorted(set(request.offsets)):
@@ -87,7 +93,7 @@ def lanes(request: Request) -> str:
     return (
         f'<svg role="img" aria-label="{said}" width="{left:.0f}" height="{high}" viewBox="0 0 {left:.0f} {high}" '
         f'style="display:block;margin:4px 0 0;max-width:100%">{"".join(parts)}</svg>'
-        f'<small aria-hidden="true">{said} Blue: used.{" Pale: moved for nothing." if wasted else ""}</small>'
+        f'<small aria-hidden="true">{said} Blue: used.{" Orange: moved for nothing." if wasted else ""}</small>'
     )
 
 

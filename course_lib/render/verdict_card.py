@@ -1,7 +1,7 @@
 """A verdict as an HTML card without scripts, the same in a notebook, on a feedback page and on the site.
 
 The outcome is largest, the score stands at one place, then what helps most. What lost points follows with its line and what it spent;
-where others hold, all criteria are chips, and what was seen of those that hold is folded. Everything is escaped, and readable in light
+each other criterion is a chip, and what was seen of those that hold is folded. Everything is escaped, and readable in light
 and dark themes.
 """
 
@@ -40,7 +40,7 @@ PILL = (
 
 
 def html(verdict: Verdict, after: str = "") -> str:
-    """The verdict as an HTML fragment. after: a sentence on what comes next."""
+    """Render the verdict as an HTML fragment. after: a sentence on what comes next."""
     findings = shown(verdict)
     told = [f for f in findings if f.lost or (f.judged and f.detail)]
     parts = [
@@ -48,7 +48,7 @@ def html(verdict: Verdict, after: str = "") -> str:
         _hints(verdict),
         *map(_block, told),
         _picture(findings) if verdict.outcome == "right" else "",
-        _chips(findings) if len(told) < len(findings) else "",
+        _chips([f for f in findings if f not in told]),
         _folded([f for f in findings if f not in told and f.judged]),
         _quiet(gpu_line(verdict)),
         f'<div style="margin-top:6px">{code(after)}</div>' if after else "",
@@ -146,13 +146,10 @@ def _lit(line: CodeLine) -> str:
 
 
 def _chips(findings: list[Finding]) -> str:
-    """Each criterion as a pill: lost ones have a frame of their colour, those that hold are quiet."""
-    pills = "".join(f'<li style="{PILL}border:1px solid {_frame(f)}">{_pill(f)}</li>' for f in findings)
-    return f'<ul aria-label="criteria" style="list-style:none;padding:0;margin:8px 0 0">{pills}</ul>' if pills else ""
-
-
-def _frame(finding: Finding) -> str:
-    return standing(finding)[2] if finding.lost else "#8886"
+    """Each criterion that has no block of its own as a quiet pill."""
+    pills = "".join(f'<li style="{PILL}border:1px solid #8886">{_pill(f)}</li>' for f in findings)
+    label = "other criteria"
+    return f'<ul aria-label="{label}" style="list-style:none;padding:0;margin:8px 0 0">{pills}</ul>' if pills else ""
 
 
 def _pill(finding: Finding) -> str:
@@ -169,12 +166,12 @@ def _folded(holds: list[Finding]) -> str:
 
 
 def chip(word: str, sign: str, tone: str) -> str:
-    """A sign on its colour, all of one width, with a word for who does not see it."""
+    """Render a sign on a coloured chip of fixed width, with a word for screen readers."""
     return f'<span role="img" aria-label="{word}" title="{word}" style="{CHIP}background:{tone}">{sign}</span>'
 
 
 def findings_html(findings: list[Finding]) -> str:
-    """These findings as a table: mark, title, points, what was seen."""
+    """Render findings as an HTML table: mark, title, points, what was seen."""
     rows = "".join(
         f'<tr><td style="{CELL}">{chip(*standing(finding))}</td>'
         f'<th scope="row" style="{CELL}font-weight:normal">{_html.escape(finding.title)}</th>'

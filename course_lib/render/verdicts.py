@@ -8,33 +8,37 @@ from __future__ import annotations
 import re
 import textwrap
 
+from course_lib.catalogue import say
 from course_lib.exercise import Finding, Outcome, Verdict
 from course_lib.exercises import find
 from course_lib.hardware.measurements import measured
 from course_lib.render import drawings
 from tritontrace.colours import EDGE, HOLDS, PARTLY, WRONG
 
-OUTCOMES: dict[Outcome, tuple[str, str, str]] = {  # its words, its sign, its colour
-    "right": ("right", "✓", HOLDS),
-    "wasteful": ("right, but wasteful", "≈", PARTLY),
-    "partly": ("partly right", "◐", PARTLY),
-    "wrong": ("wrong", "✗", WRONG),
-    "waiting": ("waiting for the compiler", "…", EDGE),
-    "not_begun": ("not begun", "○", EDGE),
-    "did_not_run": ("did not run", "✗", WRONG),
-    "not_accepted": ("not accepted", "✗", WRONG),
-    "not_judged": ("not judged", "?", EDGE),
-    "excused": ("not in your notebook", "–", EDGE),
+SIGNS: dict[Outcome, tuple[str, str]] = {  # its sign, its colour
+    "right": ("✓", HOLDS),
+    "wasteful": ("≈", PARTLY),
+    "partly": ("◐", PARTLY),
+    "wrong": ("✗", WRONG),
+    "waiting": ("…", EDGE),
+    "not_begun": ("○", EDGE),
+    "did_not_run": ("✗", WRONG),
+    "not_accepted": ("✗", WRONG),
+    "not_judged": ("?", EDGE),
+    "excused": ("–", EDGE),
 }
+OUTCOMES = {
+    name: (say(f"shown.outcome.{name}"), *looks) for name, looks in SIGNS.items()
+}  # its words, its sign, its colour
 
 
 def text(verdict: Verdict, after: str = "") -> str:
-    """The verdict in plain text, one line per finding, what to look at below it. after: a sentence on what comes next."""
+    """Render the verdict in plain text, one line per finding, with details below it. after: a sentence on what comes next."""
     return printable("\n".join([_text(verdict), *textwrap.wrap(after, 114)]))
 
 
 def printable(sentence: str) -> str:
-    """Remove what no terminal and no notebook file can take: half a surrogate pair, escape sequences."""
+    """Replace what no terminal and no notebook file can take: half a surrogate pair, escape sequences."""
     if re.sub(r"[\n\t]", "", sentence).isprintable():
         return sentence
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in sentence)
@@ -50,15 +54,15 @@ def _text(verdict: Verdict) -> str:
     for finding in findings:
         lines += _finding(finding, width)
     if verdict.bonus:
-        lines.append(f"extra credit: {verdict.bonus:g}")
+        lines.append(say("shown.verdict.extra", points=verdict.bonus))
     lines += textwrap.wrap(gpu_line(verdict), 114)
     if verdict.printed:
-        lines += ["your code printed:", textwrap.indent(verdict.printed.rstrip(), "    ")]
+        lines += [say("shown.verdict.printed"), textwrap.indent(verdict.printed.rstrip(), "    ")]
     return "\n".join(lines)
 
 
 def of_finding(finding: Finding) -> str:
-    """One finding in plain text, as it stands in the verdict."""
+    """Render one finding in plain text, as it stands in the verdict."""
     return printable("\n".join(_finding(finding, len(finding.title))))
 
 
@@ -75,21 +79,21 @@ def _finding(finding: Finding, width: int) -> list[str]:
         if finding.request and finding.lost:
             lines += [f"    {part}" for part in textwrap.wrap(drawings.of_request(finding.request), 110)]
         if finding.error_map:
-            lines.append(f"    where it is wrong: {drawings.places(finding.error_map)}")
+            lines.append(f"    {say('shown.verdict.place', places=drawings.places(finding.error_map))}")
             lines += [f"    {row}" for row in drawings.error_map_text(finding.error_map)]
     return lines
 
 
 def shown(verdict: Verdict) -> list[Finding]:
-    """The findings, what lost points first; those that a failed gate left unjudged are one line. Of what could not be
-    judged: why."""
+    """List the findings to show, those that lost points first; those that a failed gate left unjudged are one line. If nothing was judged,
+    only the first, which says why."""
     if not verdict.judged:
         return verdict.findings[:1]
     findings = verdict.findings
     waiting = [f for f in findings if not f.judged and not f.bonus and not f.gate]
     if waiting and any(f.lost for f in findings if f.gate):
         out_of = sum(f.out_of for f in waiting)
-        rest = Finding("the other criteria", 0, out_of, "not_judged", seen="not judged until then")
+        rest = Finding(say("shown.verdict.others"), 0, out_of, "not_judged", seen=say("shown.verdict.not_yet"))
         findings = [f for f in findings if f.judged or f.gate] + [rest]
     return sorted(_folded_causes(findings), key=lambda f: 1 if f.passed else 0 if f.judged else 2)
 
@@ -99,22 +103,21 @@ def _folded_causes(findings: list[Finding]) -> list[Finding]:
     again = [f for f in findings if f.status == "same_cause"]
     if len(again) < 2:
         return findings
-    title, points = f"{len(again)} more criteria", sum(f.points for f in again)
+    title, points = say("shown.verdict.more", criteria=len(again)), sum(f.points for f in again)
     titles = "; ".join(f.title for f in again)
-    row = Finding(
-        title, points, sum(f.out_of for f in again), "same_cause", seen=f"lost by what is told above: {titles}"
-    )
+    seen = say("shown.verdict.told_above", titles=titles)
+    row = Finding(title, points, sum(f.out_of for f in again), "same_cause", seen=seen)
     row.about, row.cause = ("cost" if all(f.wasteful for f in again) else "result"), again[0].cause
     return [f for f in findings if f.status != "same_cause"] + [row]
 
 
 def asked(verdict: Verdict) -> list[str]:
-    """A sentence on the task, where it was drawn for the student."""
-    return [f"Your task: {verdict.asked}"] if verdict.asked else []
+    """Return a sentence on the student's task as a list, [] unless it has a twist."""
+    return [say("shown.verdict.task", task=verdict.asked)] if verdict.asked else []
 
 
 def advice(verdict: Verdict) -> list[str]:
-    """The sentences below the headline: what helps most, and which points rest on an earlier mistake."""
+    """List the sentences below the headline: what helps most, and which points depend on an earlier mistake."""
     return [sentence for sentence in (verdict.remark, _one_mistake(verdict), _carried(verdict)) if sentence]
 
 
@@ -123,7 +126,11 @@ def _one_mistake(verdict: Verdict) -> str:
     lost = [f for f in verdict.findings if f.lost and not f.bonus and not f.gate]
     alike = lost and lost[0].cause and all(f.cause == lost[0].cause for f in lost)
     points = sum(f.out_of - f.points for f in lost)
-    return f"One mistake, {points:g} points." if alike and len(lost) > 1 and points and not lost[0].blank else ""
+    return (
+        say("shown.verdict.one_mistake", points=points)
+        if alike and len(lost) > 1 and points and not lost[0].blank
+        else ""
+    )
 
 
 def _carried(verdict: Verdict) -> str:
@@ -131,28 +138,25 @@ def _carried(verdict: Verdict) -> str:
     points = sum(finding.carried for finding in verdict.findings)
     if not verdict.rests_on:
         return ""
-    several = len(verdict.rests_on) > 1
-    where = ", ".join(f"`{exercise}`" for exercise in verdict.rests_on)
-    return (
-        f"{points:g} of the {verdict.points:g} points were lost by {'mistakes' if several else 'a mistake'} in {where} and are "
-        f"given back: with the published functions in place of yours from there, this is earned. One mistake costs once."
-    )
+    where = [f"`{exercise}`" for exercise in verdict.rests_on]
+    facts = {"carried": points, "points": verdict.points, "mistakes": len(where)}
+    return say("shown.verdict.given_back", **facts, exercises=where)
 
 
 def expected(finding: Finding) -> str:
-    """Say what a failed finding expected. A wrong result names its case, which tells the shape; a blank answer gets nothing."""
+    """Return a phrase on what a failed finding expected. A wrong result names its case, which tells the shape; a blank answer gets ""."""
     if not finding.lost or finding.blank:
         return ""
     if finding.on:
-        return f"on {finding.on}"
-    return f"expected: {finding.expected}" if finding.expected else ""
+        return say("shown.verdict.on", case=finding.on)
+    return say("shown.verdict.expected", expected=finding.expected) if finding.expected else ""
 
 
 def gpu_line(verdict: Verdict) -> str:
-    """Name the GPU on which the kernels ran, too; of one that earned points and ran on none, say what the published answer reached on
-    the recorded one."""
+    """Return a sentence on the GPU on which the kernels ran, too; if they earned points and ran on none, on what the published answer
+    reached on the recorded one."""
     if verdict.gpu:
-        return f"Its kernels ran on {verdict.gpu}, too."
+        return say("shown.verdict.on_gpu", gpu=verdict.gpu)
     ran = any(f.key == "right_on_gpu" for f in verdict.findings)
     try:
         exercise = find(verdict.exercise)
@@ -163,15 +167,13 @@ def gpu_line(verdict: Verdict) -> str:
     recorded = measured("answers")
     row = recorded["answers"].get(exercise.id, {})
     if "ratio" not in row:
-        return "Not run on a GPU."
-    return (
-        f"Not run on a GPU. Recorded on an {recorded['machine']}, {recorded['date']}: the published answer takes "
-        f"{row['microseconds']:,.0f} µs on {row['case']}, {row['ratio']:.2f} of the speed of {row['against']}."
-    )
+        return say("shown.verdict.no_gpu")
+    facts = {name: row[name] for name in ("microseconds", "case", "ratio", "against")}
+    return say("shown.verdict.recorded", machine=recorded["machine"], date=recorded["date"], **facts)
 
 
 def standing(finding: Finding) -> tuple[str, str, str]:
-    """A word for it, a sign and a colour."""
+    """Return a finding's state as a word, a sign and a colour."""
     if not finding.judged:
         return "not judged", "·", EDGE
     if finding.passed:
@@ -184,10 +186,10 @@ def standing(finding: Finding) -> tuple[str, str, str]:
 
 
 def earned(verdict: Verdict) -> str:
-    """Say how many points of how many; a question mark where the grader failed."""
+    """Return the points as "7 / 10"; a question mark where the grader failed."""
     return points_of(verdict.points, verdict.out_of) if verdict.judged else f"? / {verdict.out_of:g}"
 
 
 def points_of(points: float, out_of: float) -> str:
-    """Write points as 7 / 10."""
+    """Format points as "7 / 10"."""
     return f"{points:g} / {out_of:g}"

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from course_lib.work_logs import log, page
@@ -21,7 +22,7 @@ from course_lib.workloads.stated import CALLED
 
 
 def worklog(exercise_id: str, rounds: Callable[[], Any] | None = None) -> page.FirstVersion | page.Page | None:
-    """Show the first version of a work log, or what became of your rounds. It gives no points: `check` does."""
+    """Show the first version of a work log, or the traces of your rounds. It gives no points: `check` does."""
     try:
         exercise = exercise_of(exercise_id)
         if rounds is None or rounds is ...:
@@ -33,8 +34,8 @@ def worklog(exercise_id: str, rounds: Callable[[], Any] | None = None) -> page.F
 
 
 def exercise_of(exercise_id: str) -> Exercise:
-    """The exercise of a work log. Raises ValueError, with a sentence, if it is none."""
+    """Return the exercise of a work log. Raises ValueError, with a message, if it is not a work log."""
     exercise = find(exercise_id)
     if exercise.called != CALLED:
-        raise ValueError(f"{exercise.id} is no work log: its name would end in `_log`.")
+        raise ValueError(say("shown.work_log.none", exercise=exercise.id))
     return exercise

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from course_lib import content, logbook
+from course_lib.catalogue import say
 from course_lib.execution import timed
 from course_lib.exercise import Exercise
 from course_lib.exercises.rounds import OnOneSize, RoundsHeld, Task, counted, off, without_number
@@ -24,7 +25,7 @@ SEED = 0
 
 @dataclass
 class Round:
-    """A round as it is shown.
+    """A round of a work log, with its traced counts.
 
     stated   formulas as they are now;  first  as they were when its version was first seen
     before   counts of the version before;  counts  of its own, None where nothing could be traced;  changed  from one to the other
@@ -42,7 +43,7 @@ class Round:
 
 @dataclass
 class WorkLog:
-    """All rounds on one size, with the counts of the first version."""
+    """All rounds of a work log on one size, with the counts of the first version."""
 
     size: OnOneSize
     rounds: list[Round] = field(default_factory=list)
@@ -53,21 +54,21 @@ class WorkLog:
 
 
 def task_of(exercise: Exercise) -> Task:
-    """The task of a work log's exercise."""
+    """Return the Task of a work log's exercise."""
     return next(each.task for each in exercise.criteria if isinstance(each, RoundsHeld))
 
 
 def arguments_of(exercise: Exercise) -> tuple[str, dict[str, Any]]:
-    """(the first size, what a version is called with there)."""
+    """Return (the first size's name, the arguments of a version on it)."""
     case = exercise.cases[0]
     return case.name.partition(", ")[2], without_number(case.arguments(SEED))
 
 
 def of_rounds(exercise: Exercise, rounds: Callable[[], Any]) -> WorkLog:
-    """Trace all versions. Raises ValueError, with a sentence, if there are no rounds."""
+    """Trace all versions, and return the WorkLog. Raises ValueError, with a message, if there are no rounds."""
     listed = rounds() if callable(rounds) else rounds
     if not isinstance(listed, (list, tuple)) or not all(isinstance(each, Mapping) for each in listed):
-        raise ValueError(f"`{exercise.entry}` returns no list of rounds yet: each is a dict.")
+        raise ValueError(say("shown.work_log.no_rounds", name=exercise.entry))
     name, arguments = arguments_of(exercise)
     task = task_of(exercise)
     before, _ = _traced(task.first, arguments)
@@ -79,7 +80,7 @@ def of_rounds(exercise: Exercise, rounds: Callable[[], Any]) -> WorkLog:
             change,
             stated,
             logbook.record_statement(exercise.id, change, now),
-            "no version yet",
+            say("shown.work_log.no_version"),
             counted(before.launches),
         )
         log.rounds.append(made)
@@ -91,7 +92,7 @@ def of_rounds(exercise: Exercise, rounds: Callable[[], Any]) -> WorkLog:
             made.problem = str(problem)
             continue
         except Exception as error:  # of the learner's own code
-            made.problem = f"the version raised {type(error).__name__}: {error}"
+            made.problem = say("shown.work_log.raised", kind=type(error).__name__, error=str(error))
             continue
         with chdir(content.ROOT):  # lines of the first version are told from there
             made.changed = diff(before, seen)
@@ -111,6 +112,6 @@ def _traced(version: Callable[..., Any], arguments: dict[str, Any]) -> tuple[Tra
 
 def _wrong(exercise: Exercise, arguments: dict[str, Any], result: Any) -> str:
     if not isinstance(result, torch.Tensor):
-        return "the version returns no tensor"
+        return say("shown.work_log.no_tensor")
     difference = timed.difference(exercise, arguments | {"version": 1}, result)
-    return f"the result is wrong: {difference}" if difference else ""
+    return say("shown.work_log.wrong", difference=difference) if difference else ""

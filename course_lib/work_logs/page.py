@@ -9,27 +9,26 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises.rounds import ROUNDS
 from course_lib.work_logs import picture
 from course_lib.work_logs.log import Round, WorkLog, arguments_of, task_of
 from course_lib.workloads.stated import COUNTED, evaluated
-from tritontrace.words import plural
 
 CELL = "text-align:right;padding:2px 12px 2px 0"
 STYLE = "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}table{border-collapse:collapse}"
-BEFORE, WITH = "before its version was there", "together with its version"
 
 
 @dataclass
 class FirstVersion:
-    """The version that a work log begins with: its text, and what it moves."""
+    """Display of the version that a work log begins with: its source, and what it moves."""
 
     exercise: Exercise
 
     @property
     def source(self) -> str:
-        """The text of its kernels, and the function that launches them."""
+        """Return the source of its kernels, and of the function that launches them."""
         text = Path(inspect.getfile(task_of(self.exercise).first)).read_text("utf-8")
         kernels = text[text.index("@triton.jit") : text.index(f"\n\n\n{self.exercise.entry} = ")]
         return re.sub("  # pyright.*", "", kernels)
@@ -46,18 +45,19 @@ class FirstVersion:
 
 @dataclass
 class Page:
-    """The rounds, with what became of them."""
+    """Display of the rounds of a work log, with their counts and remarks."""
 
     exercise: Exercise
     log: WorkLog
 
     @property
     def summary(self) -> str:
-        """How many rounds hold, and where that was looked at."""
-        return f"{self.log.held} of {plural(len(self.log.rounds), 'round')} hold on {self.log.size.name}; {ROUNDS} earn all points."
+        """Return a sentence on how many rounds are right, and on which size they were traced."""
+        counts = {"held": self.log.held, "rounds": len(self.log.rounds), "needed": ROUNDS}
+        return say("shown.work_log.summary", **counts, size=self.log.size.name)
 
     def rows(self, each: Round) -> list[tuple[str, ...]]:
-        """(name, count of the version before, formula as it was kept, its value, count of the version) of each number of a round."""
+        """List (name, count of the version before, formula as it was saved, its value, count of the version) for each number of a round."""
         return [(name, f"{each.before[name]:,}", *self._stated(each, name), _count(each, name)) for name in COUNTED]
 
     def _stated(self, each: Round, name: str) -> tuple[str, str]:
@@ -68,13 +68,14 @@ class Page:
             return formula, "-"
 
     def remarks(self, each: Round) -> list[str]:
-        """Say when a round was stated, whether that changed after its trace, and what does not hold."""
-        stated = f"Stated on {each.first.date}, {BEFORE if each.first.before else WITH}."
-        remarks = [stated] if any(each.first.formulas.values()) else ["Nothing is stated."]
+        """List sentences on when a round was stated, whether that changed after its trace, and what is wrong."""
+        stated = say("shown.work_log.stated", date=each.first.date, before=each.first.before)
+        remarks = [stated if any(each.first.formulas.values()) else say("shown.work_log.nothing_stated")]
         if each.first.traced and each.first.formulas != each.stated:
-            now = ", ".join(f"{name} {formula}" for name, formula in each.stated.items())
-            remarks.append(f"After its trace the statement was changed to: {now}.")
-        return [*remarks, f"Does not hold: {each.problem}." if each.problem else "Holds."]
+            now = [f"{name} {formula}" for name, formula in each.stated.items()]
+            remarks.append(say("shown.work_log.changed", now=now))
+        held = say("shown.work_log.not_held", problem=each.problem) if each.problem else say("shown.work_log.held")
+        return [*remarks, held]
 
     def __repr__(self) -> str:
         lines = [f"{self.exercise.id}: {self.summary}"]
@@ -116,7 +117,7 @@ class Page:
         return f"<h4>Round {number}: {escape(each.change)}</h4><table><tr>{heads}</tr>{rows}</table>{remarks}{changed}"
 
     def document(self) -> str:
-        """A page of its own, for printing and for handing on."""
+        """Render a whole HTML page, for printing and for handing on."""
         title = escape(f"Work log: {self.exercise.id}")
         body = self._repr_html_().replace("<details>", "<details open>")  # what is shut is not printed
         return (

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from course_lib.catalogue import say
 from course_lib.work_logs.log import WorkLog
 from course_lib.workloads.stated import COUNTED, evaluated
 from tritontrace.colours import EDGE, OTHERS, OURS
 from tritontrace.picture import WIDTH, Picture, bare, on_white
-from tritontrace.words import plural
 
 
 @on_white
 def rounds(log: WorkLog) -> Picture:
-    """Bytes, sectors and launches of the first version and of each round as bars, and what was stated as lines across."""
+    """Draw bytes, sectors and launches of the first version and of each round as bars, and what was stated as lines across."""
     figure = Picture(WIDTH, 2.8)
     traced = {0: log.size.counts[0]} | {n: each.counts for n, each in enumerate(log.rounds, 1) if each.counts}
     for ax, name in zip(figure.subplots(1, len(COUNTED)), COUNTED, strict=True):
@@ -52,8 +52,6 @@ def _stated(log: WorkLog, name: str) -> dict[int, float]:
 
 def _in_words(log: WorkLog) -> str:
     last = [log.size.counts[0], *(each.counts for each in log.rounds if each.counts)][-1]
-    fell = ", ".join(f"{name} from {log.size.counts[0][name]:,} to {last[name]:,}" for name in COUNTED)
-    return (
-        f"On {log.size.name}, from the first version to the last: {fell}. Bars are what was traced, lines what was stated; "
-        f"{log.held} of {plural(len(log.rounds), 'round')} hold here."
-    )
+    first = log.size.counts[0]
+    fell = [say("shown.work_log.fell", name=name, first=first[name], last=last[name]) for name in COUNTED]
+    return say("shown.work_log.caption", size=log.size.name, fell=fell, held=log.held, rounds=len(log.rounds))

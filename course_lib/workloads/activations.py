@@ -26,17 +26,17 @@ from tritontrace.tracing import Mode
 
 
 def gelu_by_parts(x: torch.Tensor) -> torch.Tensor:
-    """GELU's tanh approximation, operation by operation."""
+    """Compute GELU's tanh approximation, operation by operation."""
     return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3)))
 
 
 def attention(x: torch.Tensor) -> torch.Tensor:
-    """x (tokens, d) is queries, keys and values."""
+    """Compute attention in which x (tokens, d) is queries, keys and values."""
     return torch.softmax(x @ x.T, dim=-1) @ x
 
 
 def twenty_sigmoids(x: torch.Tensor) -> torch.Tensor:
-    """A chain long enough that freed addresses are used again: a check, which holds on to what it sees, looks away."""
+    """Compute a chain long enough that freed addresses are used again. Dispatch modes are disabled, since a check's holds on to tensors."""
     with _disable_current_modes():
         for _ in range(20):
             x = x.sigmoid()
@@ -73,7 +73,7 @@ FUNCTIONS: dict[str, tuple[Callable, Callable[..., list[tuple[int, ...]]]]] = {
 
 
 def chain(name: str, sizes: Sequence[int]) -> tuple[Callable, tuple[torch.Tensor, ...]]:
-    """(fn, args): call fn(*args); the arguments ask for gradients. ValueError with the names if there is none of that name."""
+    """Return (fn, args) of a named chain of operations, args requiring gradients: call fn(*args). Raises ValueError for an unknown name."""
     if name not in FUNCTIONS:
         raise ValueError(f"no chain {name!r}; there are {', '.join(FUNCTIONS)}.")
     fn, shapes = FUNCTIONS[name]
@@ -84,7 +84,7 @@ def chain(name: str, sizes: Sequence[int]) -> tuple[Callable, tuple[torch.Tensor
 
 
 class Live(Mode):
-    """Bytes alive after each torch operation, of the storages that were made inside.
+    """Dispatch mode that records the bytes alive after each torch operation, of the storages that were made inside.
 
     bytes   one number for each operation so far; none if not `each`, which takes a third of the time: then `now` tells of the end
     """
@@ -114,7 +114,7 @@ class Live(Mode):
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in what an operation of torch takes or gives: tensors, numbers, and lists of them."""
+    """Yield the tensors among the arguments or results of a torch operation, in lists, too."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -123,7 +123,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 class Allocated(Live):
-    """The same of this GPU, as its allocator has it: rounded up to 512 bytes, workspaces of libraries included."""
+    """Like Live, for this GPU, from torch's allocator: rounded up to 512 bytes, workspaces of libraries included."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class MemoryTimeline:
 
 
 def layer(x: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor) -> torch.Tensor:
-    """x (tokens, d), w1 (d, 4 d), w2 (4 d, d) -> (tokens, d): an MLP with a residual. It keeps x, x @ w1 and their GELU: 9 d."""
+    """Compute an MLP with a residual: x (tokens, d), w1 (d, 4 d), w2 (4 d, d) -> (tokens, d). Autograd saves x, x @ w1, their GELU: 9 d."""
     return x + gelu(x @ w1) @ w2
 
 
@@ -167,7 +167,7 @@ def several_layers(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
 
 
 def split_evenly(layers: int, segments: int) -> list[int]:
-    """Lengths of `segments` segments that differ by at most one, the longest last."""
+    """Return the lengths of `segments` segments that differ by at most one, the longest last."""
     short, longer = divmod(layers, segments)
     return [short] * (segments - longer) + [short + 1] * longer
 
@@ -178,7 +178,7 @@ def checkpoint_of_torch(fn: Callable, *args: Any) -> Any:
 
 
 def deep_model(layers: int, tokens: int, width: int, device: str, dtype: torch.dtype) -> list[torch.Tensor]:
-    """x (tokens, width) and the weights of all layers, with a place for each gradient, as in any step but the first."""
+    """Make x (tokens, width) and the weights of all layers, with zeroed gradients, as in any step but the first."""
     made: dict[str, Any] = dict(device=device, dtype=dtype)
     shapes = [(width, 4 * width), (4 * width, width)] * layers
     tensors = [torch.randn(tokens, width, **made)] + [torch.randn(s, **made) * width**-0.5 / 4 for s in shapes]
@@ -190,7 +190,7 @@ def deep_model(layers: int, tokens: int, width: int, device: str, dtype: torch.d
 def forward_pass(
     model: Sequence[torch.Tensor], segments: int, checkpoint: Callable = checkpoint_of_torch
 ) -> torch.Tensor:
-    """The loss of a deep model, each of `segments` segments of layers through checkpoint(fn, *args); 0: no checkpoints.
+    """Compute the loss of a deep model, each of `segments` segments of layers through checkpoint(fn, *args); 0: no checkpoints.
 
     Raises ValueError if there are more segments than layers.
     """
@@ -214,7 +214,7 @@ def train_step(
     dtype: torch.dtype = torch.float32,
     checkpoint: Callable = checkpoint_of_torch,
 ) -> MemoryTimeline:
-    """Forward and backward of a deep model, its live bytes noted. segments, checkpoint: see forward_pass."""
+    """Run forward and backward of a deep model, and return its MemoryTimeline. segments, checkpoint: see forward_pass."""
     model = deep_model(layers, tokens, width, device, dtype)
     with _disable_current_modes(), torch.enable_grad(), Allocated() if device == "cuda" else Live() as live:
         loss = forward_pass(model, segments, checkpoint)
@@ -229,8 +229,8 @@ def train_step(
 def run_checkpoint(
     checkpoint: Callable, *, rows: int, width: int, p: float, calls: int, frozen: bool, seed: int
 ) -> Any:
-    """Run checkpoint(fn, x, w1, w2, p) `calls` times in a row, with dropout inside, and report what comes of it. None
-    without a result.
+    """Run checkpoint(fn, x, w1, w2, p) `calls` times in a row, with dropout inside, and report the results, as below; None if there are
+    none.
 
     out, gradients   every number, rounded to nine digits after the point;  gradients of x and, unless `frozen`, the weights
     kept             bytes alive before backward, besides the arguments and the result
@@ -287,7 +287,7 @@ def rehearse_checkpoint(
     frozen: bool,
     seed: int,
 ) -> None:
-    """The same step, for whoever sees torch's operations: marked where it begins, where backward begins and where it ends."""
+    """Run the same step in view of a dispatch mode, with mark() called where it begins, where backward begins and where it ends."""
 
     def fn(x: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, p: float) -> torch.Tensor:
         return x + dropout(gelu(x @ w1), p) @ w2

@@ -45,7 +45,7 @@ class Stage:
 
 @triton.jit
 def stage_kernel(memory_ptr, n, LOADS: tl.constexpr, STORES: tl.constexpr, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
-    """memory is (SLOTS, n); bit k of LOADS and STORES says whether row k is loaded, and stored."""
+    """Load and store rows of memory (SLOTS, n): bit k of LOADS and STORES says whether row k is loaded, and stored."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mixed = tl.zeros((BLOCK,), dtype=memory_ptr.dtype.element_ty)
     for slot in tl.static_range(SLOTS):
@@ -57,8 +57,8 @@ def stage_kernel(memory_ptr, n, LOADS: tl.constexpr, STORES: tl.constexpr, SLOTS
 
 
 def traced_stages(n: int, ops: Sequence[ChainOp], itemsize: int, fused: Sequence[int]) -> tuple[list[Stage], int]:
-    """Run a chain; (its kernels, the bytes that they moved). A kernel loads a name when an operation first asks for it and it
-    is not in a register, and stores every result; stores that nobody ever loaded are then taken off again.
+    """Run a chain; return its kernels, and the bytes that they moved. A kernel loads a name when an operation first asks for it and it is
+    not in a register, and stores every result; stores that nobody ever loaded are then taken off again.
 
     Raises ValueError if `fused` does not add up to the operations.
     """
@@ -91,5 +91,5 @@ def traced_stages(n: int, ops: Sequence[ChainOp], itemsize: int, fused: Sequence
 
 
 def traced_bytes(n: int, ops: Sequence[ChainOp], itemsize: int, fused: Sequence[int]) -> int:
-    """Bytes that a chain's kernels load and store, counted."""
+    """Count the bytes that a chain's kernels load and store, in a trace."""
     return traced_stages(n, ops, itemsize, fused)[1]

@@ -29,7 +29,7 @@ ROOM = 0.5  # of the size of its own file, where the disk is full
 
 
 class Positions:
-    """A loader: windows of a text in an order that is drawn anew in each epoch. Where it stands is two numbers."""
+    """A data loader: windows of a text in an order that is shuffled in each epoch. Its state is two numbers."""
 
     def __init__(self, seed: int, windows: int = 12, context: int = 8, batch: int = 4) -> None:
         self.seed, self.windows, self.context, self.batch = seed, windows, context, batch
@@ -37,7 +37,7 @@ class Positions:
         self.epoch = self.at = 0
 
     def next(self) -> torch.Tensor:
-        """(batch, context + 1) tokens."""
+        """Return the next (batch, context + 1) tokens."""
         order = np.random.default_rng((self.seed, self.epoch)).permutation(self.windows)
         starts = order[self.at : self.at + self.batch, None] * self.context
         self.at += self.batch
@@ -72,7 +72,7 @@ class TrainingRun:
         self.model.embedding.register_forward_hook(_dropped)
 
     def train(self, steps: int) -> list[float]:
-        """Train so many steps, and return their losses."""
+        """Train this many steps, and return their losses."""
         losses = []
         for _ in range(steps):
             for group in self.optimizer.param_groups:
@@ -99,13 +99,13 @@ PARTS = (WEIGHTS, PLACE, TORCHS, OWN) = (
 
 
 def run_straight(*, before: int, after: int, seed: int) -> list[float]:
-    """The losses of a run that nobody stops."""
+    """Return the losses of an uninterrupted run."""
     with apart(seed):
         return TrainingRun(seed).train(before + after)
 
 
 def first_loss_without(missing: Sequence[str], *, before: int, after: int, seed: int) -> float:
-    """The first loss of a run that was loaded, without these of its parts: the weights, the loader's place, torch's random state, the
+    """Return the first loss of a run that was loaded without some of its parts: the weights, the loader's place, torch's random state, the
     state of run.generator. All else is as in a run loaded from a file."""
     state = stopped_state(before=before, seed=seed)
     with apart(seed):
@@ -138,13 +138,13 @@ def _tensors(run: TrainingRun) -> list[torch.Tensor]:
 
 
 def state_of(run: TrainingRun) -> str:
-    """The state of a run that has trained, torch's random numbers among it, as text."""
+    """Serialise the state of a training run, torch's random state included, as text."""
     parts = [part.detach().contiguous().numpy().tobytes() for part in _tensors(run)]
     return b64encode(b"".join(parts)).decode()
 
 
 def run_of(state: str) -> TrainingRun:
-    """The run with this state; torch's random state becomes that of it, too. Raises ValueError if it is none."""
+    """Restore a run from its state, torch's random state included. Raises ValueError if it is malformed."""
     run = _fresh()
     parts, data = _tensors(run), b64decode(state, validate=True)
     if len(data) != sum(part.nbytes for part in parts):
@@ -184,7 +184,7 @@ def _fresh() -> TrainingRun:
 
 @lru_cache(maxsize=64)
 def stopped_state(*, before: int, seed: int, **_: Any) -> str:
-    """The state of a run after its first steps."""
+    """Return the state of a run after its first steps."""
     with apart(seed):
         run = TrainingRun(seed)
         run.train(before)
@@ -193,7 +193,7 @@ def stopped_state(*, before: int, seed: int, **_: Any) -> str:
 
 @lru_cache(maxsize=256)
 def losses_from(state: str, after: int) -> tuple[float, ...]:
-    """The losses of so many steps from a state; none if it is no state."""
+    """Return the losses of `after` steps from a state; () if it is malformed."""
     with apart(0), suppress(ValueError):
         return tuple(run_of(state).train(after))
     return ()
@@ -201,7 +201,7 @@ def losses_from(state: str, after: int) -> tuple[float, ...]:
 
 @lru_cache(maxsize=64)
 def step_of(state: str) -> int | None:
-    """The step of a state; None if it is no state."""
+    """Return the step of a state; None if it is malformed."""
     with apart(0), suppress(ValueError):
         return run_of(state).step
     return None
@@ -209,7 +209,7 @@ def step_of(state: str) -> int | None:
 
 @lru_cache(maxsize=1)
 def bytes_held() -> int:
-    """Bytes of weights and moments."""
+    """Count the bytes of weights and moments."""
     with apart(0):
         return sum(part.nbytes for part in _tensors(_fresh())[:-3])
 
@@ -218,7 +218,7 @@ def bytes_held() -> int:
 
 
 def save_apart(checkpoint: Any, *, state: str) -> dict[str, Any] | None:
-    """Call checkpoint.save(path, run) for a run of this state, and again on a disk that has no room. None where no file comes of it.
+    """Call checkpoint.save(path, run) for a run of this state, and again on a disk that has no room. Return None if it writes no file.
 
     file    its bytes, as text;  after  the state of the run that was saved;  kept  the file's bytes after the save that had no room
     """
@@ -234,7 +234,7 @@ def save_apart(checkpoint: Any, *, state: str) -> dict[str, Any] | None:
 
 
 def load_apart(checkpoint: Any, *, file: str, kept: str) -> dict[str, Any]:
-    """Call checkpoint.load(path, another run) for each of these files.
+    """Call checkpoint.load(path, another run) for each of these files, and return the states.
 
     loaded    the state of the run that was loaded;  whole  that of one loaded from what was left after a save that failed
     """
@@ -263,7 +263,7 @@ def _read(path: str) -> str:
 
 @contextmanager
 def room(nbytes: int) -> Iterator[None]:
-    """Let no file of this process grow beyond so many bytes: writing fails then, whoever writes."""
+    """Limit the size of files that this process writes, so that writing more fails."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, hard))  # Python ignores the signal that comes with it
     try:

@@ -16,24 +16,24 @@ import torch
 
 
 def mlp(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor) -> torch.Tensor:
-    """x (rows, d_in) -> (rows, d_out): two layers with a ReLU between them, the first with a bias."""
+    """Compute two layers with a ReLU between them, the first with a bias: x (rows, d_in) -> (rows, d_out)."""
     return torch.relu(torch.nn.functional.linear(x, w1, b1)) @ w2
 
 
 def mlp_step(x: torch.Tensor, *weights: torch.Tensor) -> list[torch.Tensor]:
-    """Forward and backward: the gradients of the weights."""
+    """Run forward and backward, and return the gradients of the weights."""
     with torch.enable_grad():
         leaves = [w.detach().requires_grad_() for w in weights]
         return list(torch.autograd.grad(mlp(x, *leaves).square().sum(), leaves))
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """q, k, v (heads, tokens, d) -> (heads, tokens, d)."""
+    """Compute attention: q, k, v (heads, tokens, d) -> (heads, tokens, d)."""
     return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, dim=-1) @ v
 
 
 def recurrent(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """x (steps, rows, d), w (d, d): a product for each step."""
+    """Compute a recurrent net, a product for each step: x (steps, rows, d), w (d, d)."""
     state = torch.zeros_like(x[0])
     for step in x:
         state = torch.tanh(step + state @ w)
@@ -57,7 +57,7 @@ WORKLOADS: dict[str, tuple[Callable, Callable[..., list[tuple[int, ...]]]]] = {
 
 
 def workload(name: str, sizes: Sequence[int]) -> tuple[Callable, tuple[torch.Tensor, ...]]:
-    """(fn, args): call fn(*args). Raises ValueError with the names if there is none of that name."""
+    """Return (fn, args) of a named workload: call fn(*args). Raises ValueError with the names if there is none of that name."""
     if name not in WORKLOADS:
         raise ValueError(f"no workload {name!r}; there are {', '.join(WORKLOADS)}.")
     fn, shapes = WORKLOADS[name]
@@ -68,7 +68,7 @@ def workload(name: str, sizes: Sequence[int]) -> tuple[Callable, tuple[torch.Ten
 
 
 class SimulatedGPU:
-    """A GPU without a GPU. Calls queue work and return at once; time passes only as far as somebody waits.
+    """A simulated GPU with a clock. Calls queue work and return at once; time passes only in synchronize().
 
     cold, hot    microseconds that the work takes when its data is in memory, and when it is still in the cache
     slow_start   first runs that take ten times as long (loading, clocks)
@@ -89,7 +89,7 @@ class SimulatedGPU:
         self._cached, self._runs = False, 0
 
     def clock(self) -> float:
-        """The host's clock, seconds."""
+        """Return the time on the host's clock, in seconds."""
         return self._now / 1e6
 
     def synchronize(self) -> None:
@@ -120,7 +120,7 @@ class SimulatedGPU:
 
 
 class RealGPU:
-    """This machine's GPU under the names of the simulated one."""
+    """This machine's GPU with the interface of SimulatedGPU."""
 
     def __init__(self):
         self._flush = torch.empty(1 << 26, dtype=torch.int32, device="cuda")  # 256 MiB, larger than any L2

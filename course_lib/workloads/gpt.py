@@ -42,18 +42,18 @@ LARGE = Config(vocab=32768, layers=22, width=2048, heads=32, kv_heads=8, hidden=
 
 
 def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
-    """x (..., C), weight (C,) -> x / rms(x) * weight."""
+    """Compute x / rms(x) * weight: x (..., C), weight (C,)."""
     return F.rms_norm(x, weight.shape, weight, 1e-6)
 
 
 def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """x (B, H, N, D), float32 tables (N, D / 2) -> x, its two halves turned against each other by the position."""
+    """Rotate the two halves of x (B, H, N, D) by its positions' angles; float32 tables (N, D / 2)."""
     a, b = x.chunk(2, -1)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x.dtype)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """q (B, Hq, Nq, D), k and v (B, Hkv, Nk, D), Nq <= Nk -> (B, Hq, Nq, D), causal: the last query sees all keys."""
+    """Compute causal attention, where the last query sees all keys: q (B, Hq, Nq, D), k, v (B, Hkv, Nk, D), Nq <= Nk -> (B, Hq, Nq, D)."""
     Nq, Nk, grouped = q.shape[2], k.shape[2], q.shape[1] != k.shape[1]
     if Nq in (1, Nk):
         return F.scaled_dot_product_attention(q, k, v, is_causal=Nq > 1, enable_gqa=grouped)
@@ -64,14 +64,14 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    """gate and up (..., H) -> silu(gate) * up."""
+    """Compute silu(gate) * up: gate and up (..., H)."""
     return F.silu(gate) * up
 
 
 def adamw(
     model: nn.Module, lr: float, betas: tuple[float, float] = (0.9, 0.95), decay: float = 0.1
 ) -> torch.optim.Optimizer:
-    """torch's AdamW; matrices decay, norms do not."""
+    """Make torch's AdamW; matrices decay, norms do not."""
     matrices, vectors = ([p for p in model.parameters() if (p.dim() > 1) == wide] for wide in (True, False))
     return torch.optim.AdamW(
         [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}], lr, betas, weight_decay=decay
@@ -80,7 +80,7 @@ def adamw(
 
 @dataclass(frozen=True)
 class Ops:
-    """The slots: what a model is made of besides matrix products. Each takes and gives what torch's version here does."""
+    """Replaceable operations of a model besides matrix products. Each has the signature of torch's version here."""
 
     norm: Callable[[Tensor, Tensor], Tensor] = rms_norm
     rotary: Callable[[Tensor, Tensor, Tensor], Tensor] = rotary
@@ -94,7 +94,7 @@ TORCH = Ops()
 
 
 class TransformerBlock(nn.Module):
-    """x (B, N, C) -> (B, N, C): attention, then an MLP, each behind a norm and beside a residual."""
+    """Attention, then an MLP, each behind a norm and beside a residual: x (B, N, C) -> (B, N, C)."""
 
     def __init__(self, c: Config) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class TransformerBlock(nn.Module):
 
 
 class GPT(nn.Module):
-    """tokens (B, N) -> logits (B, N, V), or the loss if there are targets (B, N).
+    """Language model: tokens (B, N) -> logits (B, N, V), or the loss if there are targets (B, N).
 
     caches: one for each block, with `length` and append(k, v), which returns all keys and values so far
     """
@@ -143,12 +143,12 @@ class GPT(nn.Module):
         return logits if targets is None else self.ops.loss(logits.flatten(0, 1), targets.flatten())
 
     def turns(self, first: int, count: int) -> tuple[Tensor, Tensor]:
-        """(cos, sin) of the angles of `count` positions from `first` on, (N, D / 2) each: float32, whatever the weights are."""
+        """Compute the rotary tables (cos, sin) of `count` positions from `first` on, (N, D / 2) each: float32, whatever the weights are."""
         D, device = self.c.head_dim, self.norm.device
         rates = 10000.0 ** (-torch.arange(0, D, 2, device=device) / D)
         angles = torch.arange(first, first + count, device=device)[:, None] * rates
         return angles.cos(), angles.sin()
 
     def optimizer(self, lr: float, **options: Any) -> Any:
-        """The optimizer of the slot, for this model's parameters."""
+        """Make the optimizer in `ops` for this model's parameters."""
         return self.ops.optimizer(self, lr, **options)

@@ -46,7 +46,7 @@ MODELS = {  # name -> what differs: the class's name, and its configuration
 
 
 class NotWritten(Exception):
-    """A function that a student has not written yet."""
+    """Raised for a function that the student has not written yet."""
 
 
 OLDEST = (5, 24)  # of the library: what a mask's function is given has changed before
@@ -54,7 +54,7 @@ REFUSED = ("softcap", "position_bias", "s_aux")  # what some models' layers ask 
 
 
 def missing() -> str:
-    """Say in a sentence that the library is not here, or too old, and how to get it; "" if it is."""
+    """Return a message if transformers is not installed, or too old, and how to get it; "" if it is there."""
     try:
         found = version("transformers")
     except PackageNotFoundError:
@@ -96,7 +96,7 @@ def register(name: str, attention_for: Callable, attention: Callable, masks: boo
 def mask_for(
     *, q_length: int, kv_length: int, q_offset=0, kv_offset=0, attention_mask=None, allow_is_causal_skip=True, **given: Any
 ) -> Tensor | None:  # fmt: skip
-    """None, or (B, 1, Nq, Nk), True where a query sees a key. None means that the queries are the last positions, here always: the
+    """Return the mask (B, 1, Nq, Nk), True where a query sees a key, or None. None means here that the queries are the last positions: the
     library's own mask for sdpa is also None for a prompt in front of empty places, where they are the first."""
     from transformers.masking_utils import sdpa_mask
 
@@ -138,7 +138,7 @@ def in_layers(attention_for: Callable, attention: Callable) -> Callable:
 
 
 def sees(mask: Tensor | None, causal: bool, window: int | None, Nq: int, Nk: int, device: Any = None) -> Tensor:
-    """True where a query sees a key; the queries are the last Nq of Nk positions."""
+    """Return the mask, True where a query sees a key; the queries are the last Nq of Nk positions."""
     if mask is not None:
         return mask
     behind = torch.arange(Nk - Nq, Nk, device=device)[:, None] - torch.arange(Nk, device=device)
@@ -198,7 +198,7 @@ def compared(name: str, attention: str, padded: bool, tokens: int = 8) -> Compar
 
 
 def report(attention_for: Callable, attention: Callable) -> str:
-    """Tell in a table how far each model of MODELS is from sdpa's with these functions, and with the mask forgotten.
+    """Return a table as text: how far each model of MODELS is from sdpa's with these functions, and with the mask forgotten.
 
     One sentence where the library is missing, or attention_for is not written yet.
     """

@@ -21,14 +21,14 @@ EPS = 1e-6
 
 
 def norm(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """x (..., C), weight (C,) -> x * rstd * weight, and rstd, one number for each row, at least float32."""
+    """Compute x * rstd * weight, and rstd, one number for each row, at least float32: x (..., C), weight (C,)."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     rstd = torch.rsqrt(wide.square().mean(-1) + EPS)
     return (wide * rstd[..., None] * weight).to(x.dtype), rstd
 
 
 def norm_backward(dy: Tensor, x: Tensor, weight: Tensor, rstd: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of x and weight."""
+    """Compute the gradients of x and weight."""
     n, g = x * rstd[..., None], dy * weight
     dx = rstd[..., None] * (g - n * (g * n).mean(-1, keepdim=True))
     return dx.to(x.dtype), (dy * n).flatten(0, -2).sum(0).to(weight.dtype)
@@ -45,7 +45,7 @@ def _scores(q: Tensor, k: Tensor) -> Tensor:
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """q (B, Hq, N, D), k and v (B, Hkv, N, D) -> o (B, Hq, N, D), which lies in memory as (B, N, Hq, D), and lse (B, Hq, N)."""
+    """Compute causal attention: q (B, Hq, N, D), k and v (B, Hkv, N, D) -> o (B, Hq, N, D), in memory (B, N, Hq, D), and lse (B, Hq, N)."""
     s = _scores(q, k)
     lse = s.logsumexp(-1)
     p = torch.exp(s - lse[..., None]).to(v.dtype)
@@ -56,7 +56,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 def attention_backward(
     do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v; those of a shared head are sums over its group."""
+    """Compute the gradients of q, k and v; those of a shared head are sums over its group."""
     group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     p = torch.exp(_scores(q, k) - lse[..., None]).to(v.dtype)
     delta = (do * o).sum(-1, keepdim=True)
@@ -66,25 +66,25 @@ def attention_backward(
 
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    """gate and up (..., H) -> silu(gate) * up."""
+    """Compute silu(gate) * up: gate and up (..., H)."""
     return F.silu(gate) * up
 
 
 def swiglu_backward(dy: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of gate and up."""
+    """Compute the gradients of gate and up."""
     s = torch.sigmoid(gate)
     return dy * up * s * (1 + gate * (1 - s)), dy * gate * s
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """logits (M, V), targets (M,) -> the loss of each row and its lse, (M,) each, at least float32."""
+    """Compute the loss of each row and its lse, (M,) each, at least float32: logits (M, V), targets (M,)."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     lse = wide.logsumexp(-1)
     return lse - wide.gather(1, targets[:, None])[:, 0], lse
 
 
 def cross_entropy_backward(dlosses: Tensor, logits: Tensor, targets: Tensor, lse: Tensor) -> Tensor:
-    """The gradient of the logits, from that of each row's loss (M,)."""
+    """Compute the gradient of the logits, from that of each row's loss (M,)."""
     p = torch.exp(logits - lse[:, None])
     return ((p - F.one_hot(targets, logits.shape[1])) * dlosses[:, None]).to(logits.dtype)
 
@@ -105,8 +105,8 @@ ALL: dict[str, Callable] = {
 
 
 def scaled(factor: float) -> dict[str, Callable]:
-    """Make kernels whose results are this many times the right ones, and whose gradients fit them. Who computes with torch what
-    they should have computed gets other numbers."""
+    """Make kernels whose results are `factor` times the right ones, with gradients to match: an answer that computes with torch instead
+    gets other numbers."""
 
     def forward(kernel: Callable) -> Callable:
         def times(*tensors: Tensor):

@@ -28,14 +28,14 @@ SMALL = Config(vocab=11, layers=1, width=16, heads=4, kv_heads=2, hidden=24, con
 
 @contextmanager
 def apart(seed: int) -> Iterator[None]:
-    """Autograd, and torch's random numbers from a seed; the observer looks away, and the random state is put back."""
+    """Run the block with autograd, and with torch's random numbers from a seed; modes are off, and the random state is restored."""
     with _disable_current_modes(), torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def digits(tensors: Sequence[torch.Tensor | None]) -> list[list[float]]:
-    """The numbers of each tensor, to ten digits after the point; none for None."""
+    """Convert each tensor to numbers with ten digits after the point; [] for None."""
     return [[] if t is None else [round(v, 10) + 0.0 for v in t.detach().flatten().tolist()] for t in tensors]
 
 
@@ -43,21 +43,21 @@ def digits(tensors: Sequence[torch.Tensor | None]) -> list[list[float]]:
 
 
 def bytes_read() -> int:
-    """Bytes that this process has had from read() until now, as Linux counts them; 0 where the system does not say."""
+    """Count the bytes that this process has had from read() until now, as Linux counts them; 0 where the system does not say."""
     with suppress(OSError), open("/proc/self/io") as counters:
         return next((int(line.split()[1]) for line in counters if line.startswith("rchar")), 0)
     return 0
 
 
 def text(tokens: int, seed: int) -> np.ndarray:
-    """The numbers below `tokens`, uint16, in an order that nobody can say without a look: each tells the place where it stands."""
+    """Return the numbers below `tokens`, uint16, shuffled by a secret seed: each tells the place where it stands."""
     return np.random.default_rng(seed).permutation(tokens).astype(np.uint16)
 
 
 def run_batches(
     get_batch: Callable, *, tokens: int, split: str, batch: int, context: int, draws: int, seed: int, times: int = 1
 ) -> dict[str, Any] | None:
-    """Ask get_batch(path, split, batch, context, generator) for `draws` batches of a file of `text(tokens, seed)`.
+    """Call get_batch(path, split, batch, context, generator) for `draws` batches of a file of `text(tokens, seed)`; report them.
 
     times: how often each number stands there, one behind the other. None where there is no batch.
 
@@ -101,7 +101,7 @@ def run_batches(
 
 
 def micro_batches(rows: int, length: int, parts: int, padded: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """(tokens, targets) of each of `parts` micro-batches; padded: half of the rows have two targets, and -100 behind them."""
+    """Make (tokens, targets) of each of `parts` micro-batches; padded: half of the rows have two targets, and -100 behind them."""
     tokens, targets = torch.randint(0, SMALL.vocab, (2, rows, length)).unbind()
     if padded:
         targets = targets.clone()
@@ -110,7 +110,7 @@ def micro_batches(rows: int, length: int, parts: int, padded: bool) -> list[tupl
 
 
 def there(report: dict[str, Any] | None) -> dict[str, Any]:
-    """The report of a run of the course's own, which gives something."""
+    """Return the report of a run of the course's own code, which is never None."""
     assert report is not None
     return report
 
@@ -118,7 +118,7 @@ def there(report: dict[str, Any] | None) -> dict[str, Any]:
 def run_accumulate(
     accumulate: Callable, *, rows: int, length: int, parts: int, padded: bool, seed: int
 ) -> dict[str, Any] | None:
-    """Call accumulate(model, batches) twice in a row. None where it gives nothing.
+    """Call accumulate(model, batches) twice in a row, and report both. None if it returns None.
 
     loss, gradients   of the first call;  again  the gradients after the second;  peak  bytes alive at once in the first
     """
@@ -139,7 +139,7 @@ def run_accumulate(
 def rehearse_accumulate(
     accumulate: Callable, mark: Callable[[str], Any], *, rows: int, length: int, parts: int, padded: bool, seed: int
 ) -> None:
-    """The first of these calls, for whoever sees torch's operations. All of it is one half."""
+    """Run the first of these calls in view of a dispatch mode. All of it is one half."""
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = GPT(SMALL).double()
@@ -151,7 +151,7 @@ def rehearse_accumulate(
 
 
 def run_clip(clip: Callable, *, sizes: list[int], scale: float, largest: float, seed: int) -> dict[str, Any] | None:
-    """Call clip(gradients, largest) on tensors of these sizes. None where it gives nothing.
+    """Call clip(gradients, largest) on tensors of these sizes, and report the results. None if it returns None.
 
     norm       what it returns;  gradients  what has become of them
     """
@@ -225,7 +225,7 @@ def rehearse_swapped(
     seed: int,
     factor: float = 1.0,
 ) -> None:
-    """The first step after swap_in, for whoever sees torch's operations, those of the kernels among them."""
+    """Run the first step after swap_in in view of a dispatch mode, the kernels' own operations included."""
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, kernels = model_and_kernels(layers, width, heads, kv_heads, length, factor)
@@ -243,11 +243,11 @@ def rehearse_swapped(
 def model_and_kernels(
     layers: int, width: int, heads: int, kv_heads: int, length: int, factor: float
 ) -> tuple[GPT, Kernels]:
-    """Make what these two train, in float64, and what they put into it."""
+    """Make the model that run_swapped and rehearse_swapped train, in float64, and the kernels that are swapped in."""
     model = GPT(Config(11, layers, width, heads, kv_heads, 2 * width, length)).double()
     return model, Kernels(**(scaled(factor) if factor != 1 else {}))
 
 
 def leave_as_it_is(model: GPT, kernels: Kernels) -> None:
-    """Put nothing into a model but other names for what is there."""
+    """Replace a model's operations by equal ones, and swap in no kernel."""
     model.ops = Ops()

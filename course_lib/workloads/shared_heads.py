@@ -21,7 +21,7 @@ from torch import Tensor
 
 
 def over_group(x: Tensor, heads: int) -> Tensor:
-    """x (B, Hkv, N, D) -> (B Hkv, heads / Hkv, N, D): each head for its whole group, which takes no memory.
+    """Expand x (B, Hkv, N, D) to (B Hkv, heads / Hkv, N, D), each head for its whole group, without a copy for each head.
 
     A view of a larger tensor, such as v in a layer, becomes dense first: a copy of x as it is, never of x for each head of q.
     """
@@ -29,12 +29,12 @@ def over_group(x: Tensor, heads: int) -> Tensor:
 
 
 def by_group(x: Tensor, kv_heads: int) -> Tensor:
-    """x (B, Hq, N, D) -> (B Hkv, Hq / Hkv, N, D), the heads that read one head of k and v side by side."""
+    """Reshape x (B, Hq, N, D) to (B Hkv, Hq / Hkv, N, D), the heads that read one head of k and v side by side."""
     return x.unflatten(1, (kv_heads, -1)).flatten(0, 1)
 
 
 def forward(flash_attention_forward: Callable) -> Callable:
-    """Make attention(q, k, v, scale=None) -> o, lse of unit 09's function."""
+    """Make attention(q, k, v, scale=None) -> o, lse from unit 09's function."""
 
     def attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> tuple[Tensor, Tensor]:
         Hq, Hkv = q.shape[1], k.shape[1]
@@ -45,7 +45,7 @@ def forward(flash_attention_forward: Callable) -> Callable:
 
 
 def backward(delta: Callable, dq: Callable, grouped_backward: Callable) -> Callable:
-    """Make attention_backward(do, q, k, v, o, lse, scale=None) -> dq, dk, dv of two functions of unit 10 and one of unit 11."""
+    """Make attention_backward(do, q, k, v, o, lse, scale=None) -> dq, dk, dv from two functions of unit 10 and one of unit 11."""
 
     def attention_backward(
         do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, scale: float | None = None
@@ -61,7 +61,7 @@ def backward(delta: Callable, dq: Callable, grouped_backward: Callable) -> Calla
 
 
 def differentiable(attention: Callable, attention_backward: Callable) -> Callable:
-    """Make attention(q, k, v, scale=None) -> o of the two functions, which autograd can go back through.
+    """Make a differentiable attention(q, k, v, scale=None) -> o from a forward and a backward function.
 
     k and v are made dense before, once for both ways: a v that is a view of qkv would keep all of qkv for backward.
     """

@@ -29,7 +29,7 @@ OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def evaluated(formula: str, sizes: Mapping[str, float]) -> float:
-    """The value of a formula: sizes, numbers, + - * / //, squares, and cdiv(a, b), rounded up. Raises ValueError with a clause.
+    """Evaluate a formula of sizes, numbers, + - * / //, squares, and cdiv(a, b), rounded up. Raises ValueError with a clause.
 
     >>> evaluated("8 * M * N + cdiv(M, 64)", {"M": 100, "N": 10})
     8002.0
@@ -65,7 +65,7 @@ def evaluated(formula: str, sizes: Mapping[str, float]) -> float:
 
 
 def written(rounds: Any) -> list[dict[str, str]]:
-    """The formulas of each round as text. What a round does not state is ""."""
+    """Return the formulas of each round as text; "" for what a round does not state."""
     if not isinstance(rounds, (list, tuple)):
         return []
     rows = [each if isinstance(each, Mapping) else {} for each in rounds[:MOST_ROUNDS]]

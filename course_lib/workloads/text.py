@@ -16,18 +16,18 @@ _NUMBER = {character: number for number, character in enumerate(VOCABULARY)}
 
 
 def sums(count: int, seed: int = 0) -> str:
-    """`count` lines a+b=c, a and b drawn from 0 to 9."""
+    """Generate `count` lines a+b=c, a and b drawn from 0 to 9."""
     drawn = np.random.default_rng(seed).integers(0, 10, (count, 2))
     return "".join(f"{a}+{b}={a + b}\n" for a, b in drawn)
 
 
 def encode(text: str) -> np.ndarray:
-    """The tokens of a text, uint16: each character's place in VOCABULARY. KeyError for a character that is not there."""
+    """Convert a text to tokens, uint16: each character's place in VOCABULARY. Raises KeyError for a character that is not there."""
     return np.array([_NUMBER[character] for character in text], np.uint16)
 
 
 def decode(tokens) -> str:
-    """The text of some tokens."""
+    """Convert tokens to their text."""
     return "".join(VOCABULARY[int(token)] for token in tokens)
 
 
@@ -38,6 +38,6 @@ def write_tokens(path: str | Path, count: int = 20_000, seed: int = 0) -> Path:
 
 
 def best_loss() -> float:
-    """The least mean loss of a character, in nats: two digits are drawn for each line, and nothing else is unknown."""
+    """Return the lowest possible mean loss of a character, in nats: two digits are random in each line, and nothing else is."""
     lines = [f"{a}+{b}={a + b}\n" for a in range(10) for b in range(10)]
     return 2 * math.log(10) * len(lines) / sum(map(len, lines))

@@ -13,7 +13,8 @@ import torch
 def flash_attention_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, scale: float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """q (..., Nq, D), k and v (..., Nk, D) -> o (..., Nq, D) of q's dtype, lse (..., Nq) float32; scale is 1 / sqrt(D) unless given.
+    """Compute attention: q (..., Nq, D), k, v (..., Nk, D) -> o (..., Nq, D) of q's dtype, lse (..., Nq) float32; scale: 1 / sqrt(D) if
+    None.
 
     Conventions as in units 08 and 09: query i sees the keys j <= i + Nk - Nq if causal; one that sees none has zeros in o and
     -inf in lse. Computed in float32.

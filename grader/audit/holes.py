@@ -40,7 +40,7 @@ SECONDS = 60.0  # of CPU, to compare one mutant
 
 @dataclass(frozen=True)
 class Hole:
-    """A mutant that earns all points, and the case on which it computes something else; or why nobody knows."""
+    """A mutant that earns all points, and the case on which it computes something else, or why that could not be decided."""
 
     mutant: Mutant
     case: str
@@ -50,8 +50,8 @@ class Hole:
 
 
 def further(node: ast.AST, names: Sequence[str]) -> Iterator[ast.AST]:
-    """Yield more that may stand in a node's place than `alternatives` does: another name of its function, twice and half of a number,
-    two arguments in each other's place, a floor for a ceiling."""
+    """Yield more replacements of a node than `alternatives` does: another name of its function, twice and half of a number, two arguments
+    swapped, a floor for a ceiling."""
     match node:
         case ast.Name(name, ast.Load()) if name in names:
             yield from (ast.Name(other, node.ctx) for other in names if other != name and _kind(other) == _kind(name))
@@ -112,7 +112,7 @@ def changed(tree: ast.Module, function: ast.FunctionDef, chance: random.Random) 
 
 
 def difference(mutant: Mutant) -> str:
-    """The name of the first case, of several secrets, on which a mutant computes another formula; "" if there is none.
+    """Return the name of the first case, of several secrets, on which a mutant computes another formula; "" if there is none.
 
     Raises ChildLost if it takes too long, ValueError if it does not run.
     """
@@ -138,7 +138,7 @@ def _elements(case: Case) -> int:
 
 
 def hole(mutant: Mutant) -> Hole | None:
-    """The hole that a mutant shows, if it is one."""
+    """Return the Hole that a mutant shows, or None."""
     torch.set_num_threads(1)
     if lost(mutant):
         return None
@@ -161,18 +161,18 @@ def of_unit(unit: str, count: int, seed: int) -> list[Mutant]:
 
 @dataclass
 class Search:
-    """The fates of random mutants: how many were judged, how many of them earn all points, which of those are holes."""
+    """The outcome of a search: how many random mutants were judged, how many earn all points, which of those are holes."""
 
     judged: int
     holes: list[Hole]
 
     def unexplained(self, reasons: dict[str, str]) -> list[Hole]:
-        """The holes for which holes.toml has no reason."""
+        """List the holes for which holes.toml has no reason."""
         return [each for each in self.holes if str(each.mutant) not in reasons]
 
 
 def search(chosen: Sequence[Mutant], seconds: float = float("inf")) -> Search:
-    """Look for holes among these mutants; after `seconds` no new one is begun."""
+    """Judge these mutants for holes; after `seconds` no new one is begun."""
     compiled.warm_up()  # once, before the workers are forked
     deadline, context = time.monotonic() + seconds, multiprocessing.get_context("fork")
     holes, judged, workers = [], 0, len(os.sched_getaffinity(0))
@@ -187,6 +187,6 @@ def search(chosen: Sequence[Mutant], seconds: float = float("inf")) -> Search:
 
 
 def explained(path: Path = HOLES) -> dict[str, str]:
-    """str(mutant) -> why it may earn all points."""
+    """Read holes.toml: str(mutant) -> why it may earn all points."""
     groups = tomllib.loads(path.read_text()).get("holes", [])
     return {mutant: group["reason"] for group in groups for mutant in group["mutants"]}

@@ -23,7 +23,7 @@ from grader.judging.verdicts import one_at_a_time
 
 @dataclass(frozen=True)
 class JudgedVariant:
-    """A variant and what became of it. `lost`: keys of the gates and criteria that failed."""
+    """A variant and its verdict. `lost`: keys of the gates and criteria that failed."""
 
     variant: variants.Variant
     verdict: Verdict
@@ -38,14 +38,14 @@ class JudgedVariant:
 
     @property
     def other_remark(self) -> str:
-        """The remark that nobody has read beside this variant; "" if it is the one that is written down, or none, as there."""
+        """Return the variant's remark if it differs from the reviewed one on file, else ""."""
         read = remarks.of_module(self.key[0].partition(".")[0]).get(self.key, "")
         drawn = remarks.to_read(self.verdict.remark)
         return "" if remarks.alike(drawn, read) else drawn or f"none; once: {read}"
 
     @property
     def untold(self) -> str:
-        """The words that a lost criterion must tell, and does not."""
+        """Return the words that a lost criterion must say but does not, else ""."""
         tells = any(self.variant.tells in f"{f.seen} {f.detail}" for f in self.verdict.findings if f.lost)
         return "" if tells or not self.variant.tells else self.variant.tells
 
@@ -55,7 +55,7 @@ class JudgedVariant:
 
     @property
     def difference(self) -> str:
-        """Tell in a clause what it lost and what it should lose, by title, and what is wrong with its remark."""
+        """Return a clause on what the variant lost and should lose, by title, and what is wrong with its remark."""
         titles = titles_of(self.variant.exercise)
         lost, loses = (
             ", ".join(titles.get(k, k) for k in keys) or "nothing" for keys in (self.lost, self.variant.loses)
@@ -65,7 +65,7 @@ class JudgedVariant:
         return f"lost {lost}; expected {loses}{remark}"
 
     def cell(self, key: str) -> str:
-        """The table's sign for one gate or criterion: lost, kept, or nothing where it was not judged."""
+        """Return the table's sign for one gate or criterion: lost, kept, or "" where it was not judged."""
         finding = next((f for f in self.verdict.findings if f.key == key), None)
         if finding is None or not finding.judged:
             seen = ""
@@ -75,14 +75,14 @@ class JudgedVariant:
 
 
 def titles_of(exercise_id: str) -> dict[str, str]:
-    """The title of each gate and criterion of an exercise, by its key."""
+    """Map the key of each gate and criterion of an exercise to its title."""
     exercise = find(exercise_id)
     return {"runs": "runs"} | {c.key: c.title for c in [*exercise.gates, *exercise.criteria]}
 
 
 def unused_remarks(rows: Sequence[JudgedVariant]) -> list[tuple[str, str]]:
-    """(exercise, sentence) of each slip of these exercises whose sentence is the remark of no row. Other mistakes are functions, whose
-    sentences nobody can list."""
+    """List (exercise, sentence) of each Misconception of these exercises whose sentence is the remark of no row. Other matchers are
+    functions, whose sentences cannot be listed."""
     drawn = {(row.variant.exercise, row.verdict.remark) for row in rows}
     known = [
         (exercise_id, mistake.says)
@@ -102,7 +102,7 @@ def sentence_of(verdict: Verdict) -> str:
 
 
 def said(rows: Sequence[JudgedVariant]) -> tuple[Table, int, int]:
-    """(what each variant of a kernel exercise that loses points is told, how many are told something, how many there are)."""
+    """Return a table of what each losing variant of a kernel exercise is told, how many are told something, and how many there are."""
     wrong = [row for row in rows if row.lost and find(row.variant.exercise).kind == "kernel"]
     table = Table("exercise", "variant", "what it is told", title="sentences for wrong kernels")
     sentences = [sentence_of(row.verdict) for row in wrong]
@@ -112,7 +112,7 @@ def said(rows: Sequence[JudgedVariant]) -> tuple[Table, int, int]:
 
 
 def tables(rows: Sequence[JudgedVariant]) -> Iterator[Table]:
-    """The matrix, one table for each exercise: a row for each variant, a column for each gate and criterion."""
+    """Yield the matrix, one table for each exercise: a row for each variant, a column for each gate and criterion."""
     for exercise_id in dict.fromkeys(row.variant.exercise for row in rows):
         exercise, titles = find(exercise_id), titles_of(exercise_id)
         table = Table(title=f"{exercise_id}: ✗ lost, · kept, blank not judged")

@@ -88,7 +88,7 @@ JITS = {"triton.jit", "gluon.jit"}
 
 
 def in_gluon(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that may stand in a node's place in a kernel in Gluon, beside `alternatives`: a slot, bytes, bounds."""
+    """Yield the replacements of a node in a Gluon kernel, beside `alternatives`: another slot, byte count or bound."""
     match node:
         case ast.BinOp(left, ast.Mod(), right):  # the slot after
             yield ast.BinOp(ast.BinOp(left, ast.Add(), ast.Constant(1)), ast.Mod(), right)
@@ -108,7 +108,7 @@ def in_gluon(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def swaps(kernel: ast.FunctionDef) -> Iterator[tuple[ast.stmt, ast.stmt]]:
-    """Yield the neighbouring statements of which one waits, arrives, copies or multiplies."""
+    """Yield pairs of neighbouring statements to swap, of which one waits, arrives, copies or multiplies."""
     for parent in ast.walk(kernel):
         body = getattr(parent, "body", [])
         for first, second in itertools.pairwise(body):
@@ -127,7 +127,7 @@ def _acts(statement: ast.stmt) -> bool:
 
 
 def alternatives(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that may stand in a node's place."""
+    """Yield the replacements of a node."""
     match node:
         case ast.BinOp(left, op, right):
             for other in OPERATORS.get(type(op), ()):
@@ -163,7 +163,7 @@ def alternatives(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def mutants(exercise: str) -> list[Mutant]:
-    """Every mutant of the exercise's published kernels, each text once."""
+    """List every mutant of the exercise's published kernels, each text once."""
     cell = published.solution_cell(exercise)
     tree = ast.parse(cell)
     used, found = used_by(tree, find(exercise).entry), {}
@@ -221,7 +221,7 @@ def _asked_for(cell: str, kernel: ast.FunctionDef) -> bool:
 
 
 def used_by(tree: ast.Module, entry: str) -> set[str]:
-    """The names that `entry` uses, and that what they stand for in this cell uses, and so on."""
+    """Return the names that `entry` uses, directly or through other definitions of the cell."""
     defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     used, todo = set(), [entry]
     while todo:
@@ -234,7 +234,7 @@ def used_by(tree: ast.Module, entry: str) -> set[str]:
 
 
 def nodes_of(statement: ast.AST) -> Iterator[ast.AST]:
-    """A statement and what is in it, down to the next statement. Docstrings have nothing to change."""
+    """Yield a statement and the nodes in it, down to the next statement. Docstrings have nothing to change."""
     yield statement
     for child in ast.iter_child_nodes(statement):
         if not isinstance(child, ast.stmt):
@@ -242,8 +242,8 @@ def nodes_of(statement: ast.AST) -> Iterator[ast.AST]:
 
 
 def replaced(tree: Any, instead: Mapping[int, ast.AST]) -> Any:
-    """Return a syntax tree with other nodes in the place of some, which are given by id. What holds none of them is shared: copying all
-    takes ten times as long."""
+    """Return a copy of a syntax tree with some nodes replaced, which are given by id. Unchanged parts are shared: copying all takes ten
+    times as long."""
     if id(tree) in instead:
         return instead[id(tree)]
     if isinstance(tree, list):
@@ -258,7 +258,7 @@ def replaced(tree: Any, instead: Mapping[int, ast.AST]) -> Any:
 
 
 def head_of(statement: ast.AST) -> str:
-    """A statement's first line."""
+    """Return a statement's first line."""
     return ast.unparse(statement).partition("\n")[0]
 
 
@@ -266,7 +266,7 @@ def head_of(statement: ast.AST) -> str:
 
 
 def lost(mutant: Mutant) -> str:
-    """The title of the first gate or criterion that the mutant loses, "" if it survives."""
+    """Return the title of the first gate or criterion that the mutant loses, "" if it survives."""
     torch.set_num_threads(1)
     exercise = find(mutant.exercise)
     exercise = dataclasses.replace(exercise, cases=all_cases(exercise, SEED), bonus=())
@@ -288,7 +288,7 @@ def lost(mutant: Mutant) -> str:
 def run(
     chosen: Sequence[Mutant], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[tuple[Mutant, str]]:
-    """(mutant, what it loses) for each, in order."""
+    """Judge mutants, and list (mutant, what it loses) in order."""
     compiled.warm_up()  # once, before the workers are forked
     found = []
     context = multiprocessing.get_context("fork")
@@ -300,14 +300,14 @@ def run(
 
 
 def of_unit(unit: str) -> list[Mutant]:
-    """All mutants of a unit's kernels. A work log's are not among them: what its versions do on other sizes is not asked for."""
+    """List all mutants of a unit's kernels, except work logs, which ask nothing of versions on other sizes."""
     kernels: list[Exercise] = [e for e in grader.exercises(unit).values() if e.kind == "kernel" and e.called != CALLED]
     return [mutant for exercise in kernels for mutant in mutants(exercise.id)]
 
 
 @dataclass
 class MutationReport:
-    """The fates of a unit's mutants."""
+    """The outcomes of a unit's mutants."""
 
     outcomes: list[tuple[Mutant, str]]  # what each loses first, "" for a survivor
     reasons: dict[str, str]  # of the survivors that survivors.toml explains
@@ -322,7 +322,7 @@ class MutationReport:
 
     @property
     def stale(self) -> list[str]:
-        """Explained, and no survivor of these mutants' exercises."""
+        """List the changes that survivors.toml explains although no such mutant survives."""
         judged, alive = {m.exercise for m, _ in self.outcomes}, set(map(str, self.survivors))
         return [change for change in self.reasons if change.partition(",")[0] in judged and change not in alive]
 
@@ -337,7 +337,7 @@ def report(
 
 
 def explained(path: Path = SURVIVORS) -> dict[str, str]:
-    """str(mutant) -> why it may survive."""
+    """Read survivors.toml: str(mutant) -> why it may survive."""
     reasons: dict[str, str] = {}
     for group in tomllib.loads(path.read_text())["survivors"]:
         for change in group["changes"]:

@@ -20,8 +20,8 @@ Key = tuple[str, str]
 
 
 def to_read(remark: str) -> str:
-    """Return the remark without what a slow machine leaves out: a small input that shows a fault, and all of one that an evaluation
-    without rounding has proved."""
+    """Return the remark without the parts that a slow machine leaves out: a small input that shows a fault, and all of one that exact
+    arithmetic has proved."""
     if (
         isinstance(remark, Message)
         and remark.id == "criteria.looks.both"
@@ -36,7 +36,7 @@ def _id(remark: str) -> str:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two remarks say the same but for their numbers: inputs are drawn anew where a case changes."""
+    """Whether two remarks are equal up to their numbers: inputs are drawn again where a case changes."""
     return _without_numbers(one) == _without_numbers(other)
 
 
@@ -46,7 +46,7 @@ def _without_numbers(remark: str) -> str:
 
 @cache
 def of_module(module: str) -> Mapping[Key, str]:
-    """The remark that each variant of a unit's module draws, of those that draw one; none if nothing is written down."""
+    """Return the reviewed remark of each variant of a unit's module; {} if there is no file."""
     path = FOLDER / f"{module}.json"
     sentences = json.loads(path.read_text()) if path.exists() else {}
     return {
@@ -58,7 +58,7 @@ def of_module(module: str) -> Mapping[Key, str]:
 
 
 def write(judged: Mapping[Key, str]) -> None:
-    """Write down the remarks that these variants drew; what is written of others stays."""
+    """Save the remarks of these variants as reviewed; those of others stay."""
     for module in sorted({exercise.partition(".")[0] for exercise, _ in judged}):
         drawn = {
             **of_module(module),

@@ -83,7 +83,7 @@ PATCHES: Mapping[str, Mapping[str, Patches]] = {
 
 
 def source(exercise_id: str, twist: Twist) -> str:
-    """The published answer to a twist: the source of its cell. Raises ValueError if a patch does not apply."""
+    """Return the source of the published answer to a twist. Raises ValueError if a patch does not apply."""
     known, number = PATCHES[exercise_id], ""
     if twist.key not in known:
         number = re.findall(r"-?[\d.]+", twist.key)[0]
@@ -96,10 +96,10 @@ def source(exercise_id: str, twist: Twist) -> str:
 
 
 def answer(exercise_id: str, twist: Twist) -> list[tuple[str, str]]:
-    """The cells of the published answer to a twist."""
+    """Return the cells of the published answer to a twist."""
     return published.answer(exercise_id, source(exercise_id, twist))
 
 
 def everything() -> list[tuple[str, Twist]]:
-    """Each exercise with each of its twists."""
+    """List each exercise with each of its twists."""
     return [(name, twist) for module in twists.TWISTED for name, of in twists.of_module(module).items() for twist in of]

@@ -43,7 +43,7 @@ READING = 0.5
 
 
 class AnnouncementError(ValueError):
-    """Raised for a text that says something wrong, or too little, about an exercise. `line` is the source's."""
+    """Raised for a text that announces an exercise wrongly, or incompletely. `line` is the source's."""
 
     def __init__(self, line: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -51,7 +51,7 @@ class AnnouncementError(ValueError):
 
 
 class Announcer:
-    """Fills in the Markdown cells of one source, which come in order."""
+    """Fills in the markers of the Markdown cells of one source, which come in order."""
 
     def __init__(self, unit: str, exercises: Mapping[str, Exercise]) -> None:
         self.unit, self.exercises = unit, exercises
@@ -112,7 +112,7 @@ class Announcer:
 
 
 def header(exercise: Exercise) -> str:
-    """Returns the line that announces an exercise."""
+    """Return the line that announces an exercise."""
     if exercise.kind == "values":
         length = plural(exercise.lines, "answer")
     else:
@@ -139,12 +139,12 @@ def _worth(exercise: Exercise) -> list[str]:
 
 
 def points(number: float) -> str:
-    """Returns "2 points", "1 point" or "half a point"."""
+    """Format a number of points: "2 points", "1 point" or "half a point"."""
     return "half a point" if number == 0.5 else f"{number:g} point{'' if number == 1 else 's'}"
 
 
 def extra(number: float) -> str:
-    """Returns "2 extra points"."""
+    """Format extra credit: "2 extra points"."""
     return points(number).replace("point", "extra point")
 
 
@@ -199,7 +199,7 @@ def _exercises(exercises: Collection[Exercise]) -> str:
 
 
 def hours(minutes: float) -> str:
-    """Returns "half an hour", "one hour", "four and a half hours": to the nearest half hour, and never less."""
+    """Format minutes to the nearest half hour: "half an hour", "one hour", "four and a half hours"."""
     whole, half = divmod(max(1, round(minutes / 30)), 2)
     if not whole:
         return "half an hour"

@@ -91,7 +91,7 @@ def build(
 
 
 def check(unit: str, root: Path) -> list[str]:
-    """Every difference between the committed notebooks and what the source builds to now, one sentence each."""
+    """List every difference between the committed notebooks and what the source builds to now, one sentence each."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
             fresh = build(unit, execute=False, root=root, out=Path(scratch))
@@ -104,7 +104,7 @@ def check(unit: str, root: Path) -> list[str]:
 
 
 def missing(unit: str, root: Path, out: Path | None = None) -> list[str]:
-    """A sentence if cells of the instructor's notebook, as it was built last, have no output of their code."""
+    """List a message if cells of the instructor's notebook, as it was built last, have no output of their code."""
     nb = _read(_instructors(unit, out or root))
     due = outputs.due(nb, need_gpu(nb, unit))
     where = _places(nb, unit, root, due.missing)
@@ -112,7 +112,7 @@ def missing(unit: str, root: Path, out: Path | None = None) -> list[str]:
 
 
 def waiting(unit: str, root: Path) -> list[str]:
-    """A sentence if cells of the instructor's notebook, as it was built last, wait for a GPU to show what it does."""
+    """List a message if cells of the instructor's notebook, as it was built last, need a run on a GPU."""
     nb = _read(_instructors(unit, root))
     due, cells = outputs.due(nb, need_gpu(nb, unit)), {cell.id: cell for cell in nb.cells}
     gpus = " and ".join(
@@ -131,7 +131,7 @@ def _instructors(unit: str, folder: Path) -> Path:
 
 
 def need_gpu(nb: NotebookNode, unit: str) -> set[str]:
-    """The ids of the cells that need a GPU: those that the source marks, and the checks with extra credit on a GPU."""
+    """Return the ids of the cells that need a GPU: those that the source marks, and the checks with extra credit on a GPU."""
     marked = {cell.id for cell in nb.cells if cell.id.startswith(ON_GPU)}
     return marked | {exercise.check_id for exercise in exercises(unit).values() if exercise.bonus}
 
@@ -153,7 +153,7 @@ def _lines(text: str, nb: NotebookNode) -> list[int]:
 
 
 def instructors_notebook(source: Path, unit: str) -> NotebookNode:
-    """The notebook with solutions, unexecuted. BuildError names the line of what is wrong."""
+    """Build the notebook with solutions, unexecuted. Raises BuildError with the line of what is wrong."""
     text = source.read_text("utf-8")
     nb = jupytext.reads(text, fmt="py:percent")
     known = exercises(unit)

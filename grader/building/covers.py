@@ -26,7 +26,8 @@ SITTING = 240  # minutes, reading included, beyond which a unit takes several
 
 @dataclass(frozen=True)
 class Cover:
-    """picture   the one that says most of the unit: a function of course_lib.figures that takes nothing
+    """The card at the head of a unit.
+    picture   the one that says most of the unit: a function of course_lib.figures that takes nothing
     question  what the unit answers, for whoever has not read a line of it
     """
 
@@ -88,7 +89,7 @@ COVERS = {
 
 
 def facts(exercises: Collection[Exercise]) -> dict[str, str]:
-    """Head -> how many exercises there are on the main path, how long they take, what they are worth."""
+    """Return the rows of a unit's card: how many exercises are on the main path, how long they take, what they are worth."""
     path = units.on("path", exercises)
     minutes = units.minutes_of(path)
     whole = 1.5 * minutes
@@ -101,7 +102,7 @@ def facts(exercises: Collection[Exercise]) -> dict[str, str]:
 
 
 def needed(text: str) -> list[str]:
-    """The units that a text says one needs."""
+    """List the units that a text names after "You need"."""
     by_number = {unit[:2]: unit for unit in UNITS}
     sentence = re.search(r"You\s+need\s(.*?)\.(?:\s|$)", text, flags=re.DOTALL)
     numbers = dict.fromkeys(re.findall(r"\b\d\d\b", re.sub(r"\([^)]*\)", "", sentence[1]))) if sentence else {}
@@ -109,7 +110,7 @@ def needed(text: str) -> list[str]:
 
 
 def named(unit: str) -> str:
-    """A unit by its number and its title: "04 Memory coalescing"."""
+    """Return a unit's number and title: "04 Memory coalescing"."""
     return titles.of(unit).replace(" · ", " ")
 
 
@@ -117,20 +118,20 @@ def named(unit: str) -> str:
 
 
 def put(notebook: NotebookNode, unit: str, exercises: Mapping[str, Exercise]) -> None:
-    """Write the card behind the title of a unit's first cell; its picture is missing still."""
+    """Write the card behind the title of a unit's first cell; `attach` adds its picture."""
     first = notebook.cells[0]
     title, _, rest = first.source.partition("\n\n")
     cover = COVERS[unit]
     row = facts(exercises.values()) | {
         "needs": ", ".join(f"[{named(other)}](../{other}/{other}.ipynb)" for other in needed(rest)) or "no other unit"
     }
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (row, [":--"] * len(row), row.values()))
+    told = " · ".join(f"{head}: **{fact}**" for head, fact in row.items())
     words = cover.picture.partition(".")[2].replace("_", " ")
-    first.source = f"{title}\n\n**{cover.question}**\n\n![{words}](attachment:{FILE})\n\n{table}\n\n{rest}"
+    first.source = f"{title}\n\n**{cover.question}**\n\n![{words}](attachment:{FILE})\n\n{told}\n\n{rest}"
 
 
 def attach(notebook: NotebookNode, unit: str, old: NotebookNode | None, anew: bool) -> None:
-    """Give the card its picture: that of the notebook which is there, unless it has none or all are drawn anew."""
+    """Add the card's picture: that of the old notebook, unless it has none or `anew` is set."""
     attached = old.cells[0].get("attachments") if old and old.cells else None
     if anew or not attached:
         picture = COVERS[unit].drawn()
@@ -141,8 +142,8 @@ def attach(notebook: NotebookNode, unit: str, old: NotebookNode | None, anew: bo
 
 
 def by_itself(picture: str) -> str:
-    """The drawing in a picture's HTML as a file of its own, dark where it is shown on a dark page. The course's lab puts it in the
-    bitmap's place (course_lib/jupyter/labextensions)."""
+    """Extract the drawing from a picture's HTML as a file of its own, dark where it is shown on a dark page. The course's lab puts it in
+    the bitmap's place (course_lib/jupyter/labextensions)."""
     drawing = re.findall(r"<svg .*</svg>", picture, flags=re.DOTALL)[0]
     dark = f"@media (prefers-color-scheme: dark) {{ svg {{ color: {PAPER}; --jp-layout-color0: {DARK} }} }}"
     head = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
@@ -154,7 +155,7 @@ def by_itself(picture: str) -> str:
 
 
 def covered(text: str, unit: str, exercises: Collection[Exercise], picture: str) -> str:
-    """The first cell of a unit's page, with the card in HTML. text: the cell, in whose place the card of notebooks may stand."""
+    """Return the first cell of a unit's page, with the card in HTML. text: the cell, in whose place the card of notebooks may stand."""
     title, _, rest = text.partition("\n\n")
     rest = rest[rest.index("**After") :] if "**After" in rest else rest
     needs = ", ".join(f'<a href="{other}.html">{named(other)}</a>' for other in needed(rest)) or "no other unit"

@@ -36,7 +36,7 @@ class Inputs:
 
 
 def inputs(cells: Sequence[NotebookNode]) -> dict[str, Inputs]:
-    """The inputs of each of a notebook's code cells, by id. A cell that does not parse needs nothing and gives nothing."""
+    """Return the inputs of each of a notebook's code cells, by id. A cell that does not parse needs nothing and gives nothing."""
     flow, found = _Flow(), {}
     for cell in cells:
         own = flow.add(cell)

@@ -23,7 +23,7 @@ GUESS = re.compile(r"\bguess_\w+")  # what a reader predicts, and nobody has fil
 
 
 def drawing(source: str, words: str) -> str | None:
-    """The picture that a cell ends with, as HTML; None if it takes more than the source, or has other words. words: the saved
+    """Return the picture that a cell ends with, as HTML; None if its source alone does not make it, or its words differ. words: the saved
     picture's text, "" for any."""
     with as_in_a_live_notebook():
         picture = _drawn(source)
@@ -31,7 +31,7 @@ def drawing(source: str, words: str) -> str | None:
 
 
 def renew(notebook: NotebookNode) -> None:
-    """Draw anew the bitmaps of a notebook's outputs whose cells' sources are all that it takes."""
+    """Redraw the bitmaps in a notebook's outputs whose cells' sources alone make them."""
     for cell in notebook.cells:
         bitmaps = [output.data for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
         if bitmaps and not timed(cell) and (picture := _drawn(cell.source)):

@@ -16,7 +16,7 @@ SENTENCES = 200  # characters of a description
 
 
 def pages(folder: Path, address: str = "") -> None:
-    """Finish all pages in a folder that Sphinx wrote. address: of the site, without which nobody is shown its card."""
+    """Finish all pages in a folder that Sphinx wrote. address: of the site, needed for the social card's tag."""
     social.write(folder)
     card = f'<meta property="og:image" content="{address}/{social.FILE}"/>' if address else ""
     for path in folder.rglob("*.html"):
@@ -32,7 +32,7 @@ def pages(folder: Path, address: str = "") -> None:
 
 
 def styles(text: str, used: set[str]) -> str:
-    """The rules of a style sheet but for those whose every selector names a class that no page and no script has."""
+    """Remove the rules of a style sheet whose every selector names a class that no page and no script uses."""
 
     def rule(match: re.Match[str]) -> str:
         selectors = match["selectors"].split(",")
@@ -47,7 +47,7 @@ def _using(folder: Path) -> list[Path]:
 
 
 def page(text: str, folder: Path, more: str = "") -> str:
-    """The page with its folds named, its pictures sized and lazy, its icons gone and its description given. more: tags for its head."""
+    """Return the page with its folds named, its pictures sized and lazy, its icons gone and a description. more: tags for its head."""
     text = re.sub(r"<script[^>]*fontawesome\.js[^>]*></script>", "", text)
     text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")
     text = re.sub(
@@ -62,7 +62,7 @@ def page(text: str, folder: Path, more: str = "") -> str:
 
 
 def description(text: str) -> str:
-    """The first sentences of a page, escaped for an attribute; "" for a page without a paragraph."""
+    """Return the first sentences of a page, escaped for an attribute; "" for a page without a paragraph."""
     article = text.partition("<article")[2]
     for paragraph in re.findall(r"<p>(.*?)</p>", article, flags=re.DOTALL):
         words = " ".join(html.unescape(re.sub(r"<[^>]+>", "", paragraph)).split())

@@ -21,7 +21,7 @@ def transpose(x):
 
 
 def verdict() -> str:
-    """Check the README's kernel, and show as HTML what comes of it."""
+    """Check the README's kernel, and render its verdict as HTML."""
     listing = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), flags=re.DOTALL)[0]
     exercise = find("coalescing.transpose")
     wasteful = load(answer(exercise.id, listing + LAUNCH), exercise.entry)

@@ -30,7 +30,7 @@ COLLAPSED = {"cellView": "form", "editable": False, "jupyter": {"source_hidden":
 
 
 def notebook(unit: str, address: str) -> NotebookNode:
-    """The students' notebook with the cell behind its first one, the title."""
+    """Return the students' notebook with a cell that installs the course, behind its title."""
     made: NotebookNode = nbformat.read(grader.released(unit), as_version=4)
     made.cells[0].source = re.sub(
         r"\[(\d\d[^]]*)\]\(\.\./[^)]*\)", r"\1", made.cells[0].source
@@ -40,7 +40,7 @@ def notebook(unit: str, address: str) -> NotebookNode:
 
 
 def setup(address: str) -> NotebookNode:
-    """The cell that installs the course from this address, with what pyproject.toml says that it needs."""
+    """Return the cell that installs the course from this address, with the dependencies of pyproject.toml."""
     project = tomllib.loads((grader.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = [re.split(r"[^\w-]", line, maxsplit=1)[0] for line in project["dependencies"]]
     packages = " ".join(name for name in names if name not in THEIRS)
@@ -52,7 +52,7 @@ def setup(address: str) -> NotebookNode:
 
 
 def on_colab(unit: str, address: str) -> str:
-    """The address that opens a unit on Colab, which takes notebooks from GitHub; "" for a repository elsewhere."""
+    """Return the address that opens a unit on Colab, which takes notebooks from GitHub; "" for a repository elsewhere."""
     if not address.startswith(GITHUB):
         return ""
     return f"{address.replace(GITHUB, COLAB)}/blob/{BRANCH}/{unit}.ipynb"

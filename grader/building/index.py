@@ -23,7 +23,7 @@ costs nothing. The exercises of More stand behind those of the main path. `grade
 
 
 def text(root: Path) -> str:
-    """The page, from solutions/NN_topic.py. Raises ValueError if an exercise has no cell there."""
+    """Return the index of solutions as Markdown, from solutions/NN_topic.py. Raises ValueError if an exercise has no cell there."""
     return "\n".join([HEAD, *(_of_unit(root, unit) for unit in UNITS)])
 
 
@@ -34,7 +34,7 @@ def write(root: Path) -> Path:
 
 
 def check(root: Path) -> list[str]:
-    """A sentence if the page is not what the sources say now."""
+    """List a message if the page differs from the sources."""
     page = root / PAGE
     fresh = page.exists() and page.read_text("utf-8") == text(root)
     return [] if fresh else [f"{PAGE} is stale: `grader build --no-execute` writes it anew."]

@@ -23,7 +23,7 @@ TO_PREDICT = re.compile(r"^\w+ = \.\.\.$", re.MULTILINE)
 
 
 def drawn(units: Iterable[str], linked: Callable[[str], str]) -> dict[str, tuple[NotebookNode, list[Moving]]]:
-    """unit -> its page and its widgets. linked: a cell's text -> the same with links between pages."""
+    """Build each unit's page and its widgets. linked: a cell's text -> the same with links between pages."""
     notebooks = {unit: nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4) for unit in units}
     cells = [cell for notebook in notebooks.values() for cell in notebook.cells if cell.cell_type == "code"]
     called = {found[0] for cell in cells if _moves(cell) and (found := states.CALL.search(cell.source))}
@@ -36,7 +36,7 @@ def drawn(units: Iterable[str], linked: Callable[[str], str]) -> dict[str, tuple
 def ahead(
     calls: Iterable[str], saved: Iterable[tuple[str, str]]
 ) -> tuple[dict[str, Moving | None], dict[tuple[str, str], str | None]]:
-    """(calls -> widgets, sources and words -> pictures), drawn by as many processes as there are cores."""
+    """Draw (calls -> widgets, sources and words -> pictures) in as many processes as there are cores."""
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # a process that has run torch must not fork
         widgets = {call: pool.submit(states.moving, call) for call in calls}
         pictures = {each: pool.submit(drawings.drawing, *each) for each in saved}
@@ -53,7 +53,7 @@ def page(
     moving: dict[str, Moving | None],
     still: dict[tuple[str, str], str | None],
 ) -> tuple[NotebookNode, list[Moving]]:
-    """The notebook as a page, and the widgets on it. moving: calls -> widgets; still: sources and words of cells -> pictures."""
+    """Return the notebook as a page, and the widgets on it. moving: calls -> widgets; still: sources and words of cells -> pictures."""
     by_cell = {exercise.grade_id: exercise for exercise in exercises(unit).values()}
     cells, widgets = [], []
     for cell in notebook.cells:
@@ -119,7 +119,7 @@ def _clutter(output: NotebookNode) -> bool:
 
 
 def to_work_in(unit: str, address: str) -> NotebookNode:
-    """The line that leads from a unit's page to the notebook to work in."""
+    """Return the cell that links from a unit's page to the notebook to work in."""
     colab, file = hosted.on_colab(unit, address), f"{hosted.FOLDER}/{unit}.ipynb"
     opened = f"[Open the exercises on Google Colab]({colab}), or" if colab else "For Colab or Kaggle,"
     return v4.new_markdown_cell(
@@ -128,7 +128,7 @@ def to_work_in(unit: str, address: str) -> NotebookNode:
 
 
 def hints(exercise: Exercise) -> NotebookNode:
-    """The hints of an exercise, each folded by itself."""
+    """Return a cell with the hints of an exercise, each folded."""
     folded = [
         f"<details><summary>Hint {i} for {exercise.entry}</summary>\n\n{hint}\n\n</details>\n"
         for i, hint in enumerate(hints_on(exercise.id), start=1)

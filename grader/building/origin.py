@@ -16,12 +16,12 @@ FORMS = (  # user and password of an address are nobody's business; a path on th
 
 
 class NoAddress(ValueError):
-    """Raised where the setting says something else than an address, in a sentence."""
+    """Raised where $COURSE_REPOSITORY is no address, with a message."""
 
 
 def address(root: Path) -> str:
-    """Return the repository's address for a browser and for `git clone`, such as https://github.com/OWNER/NAME: what
-    $COURSE_REPOSITORY says, else the `origin` of the clone in `root`; "" where neither is an address on the web."""
+    """Return the repository's address for a browser and for `git clone`, such as https://github.com/OWNER/NAME: that of $COURSE_REPOSITORY,
+    else the `origin` of the clone in `root`; "" where neither is an address on the web."""
     named = os.environ.get(SETTING)
     if named and not on_the_web(named):
         raise NoAddress(f"{SETTING}={named} is no address of a repository. One is: https://github.com/OWNER/NAME.")

@@ -33,7 +33,7 @@ STATE, VIEW = "application/vnd.jupyter.widget-state+json", "application/vnd.jupy
 
 
 class Failed(Exception):
-    """Raised where a cell raised an error: which cell, and what it said."""
+    """Raised where a cell raised an error: which cell, and its message."""
 
     def __init__(self, cell: str, said: str):
         super().__init__(said)
@@ -42,7 +42,7 @@ class Failed(Exception):
 
 @dataclass
 class Due:
-    """The ids of cells that have yet to run, by what is wrong with the output that is there.
+    """The ids of cells that have yet to run, by the reason.
 
     missing    none, or it was dropped with the code that made it
     older      made on a GPU by older code: it stays until a GPU makes another
@@ -55,7 +55,7 @@ class Due:
 
 
 def due(nb: NotebookNode, need_gpu: Collection[str]) -> Due:
-    """The cells that have yet to run. need_gpu: the ids of the cells that need a GPU."""
+    """Find the cells that have yet to run. need_gpu: the ids of the cells that need a GPU."""
     found, cells = Due(), _by_id(nb)
     now = inputs(list(cells.values()))
     for name, cell in cells.items():
@@ -69,7 +69,7 @@ def due(nb: NotebookNode, need_gpu: Collection[str]) -> Due:
 
 
 def keep(nb: NotebookNode, old: NotebookNode, need_gpu: Collection[str]) -> None:
-    """Take over the outputs that still hold: those whose code and inputs are as they were, and those that only a GPU may replace."""
+    """Copy the outputs that still hold from the old notebook: those of unchanged code and inputs, and those that only a GPU may replace."""
     cells, before = _by_id(nb), _by_id(old)
     for name in cells.keys() & before.keys():
         _take(cells[name], before[name])
@@ -79,7 +79,7 @@ def keep(nb: NotebookNode, old: NotebookNode, need_gpu: Collection[str]) -> None
 
 
 def renew(nb: NotebookNode, root: Path, need_gpu: Collection[str], *, again: bool = False) -> None:
-    """Runs what is due on this machine, with the cells that it reads; with `again`, whatever this machine may run."""
+    """Run the cells that are due on this machine, with the cells that they read; with `again`, all that it can run."""
     import torch
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
@@ -107,8 +107,8 @@ def asks_for_progress(cell: NotebookNode) -> bool:
 
 
 def redraw(nb: NotebookNode, unit: str) -> None:
-    """Draw each verdict anew from the data that its output keeps, and each table of progress from the verdicts before it, so that none
-    looks as an earlier version drew it. Fields that a verdict did not have then are empty."""
+    """Render each verdict again from the data in its output, and each table of progress from the verdicts before it, so that all look as
+    this version draws them. Fields that a verdict did not have then are empty."""
     empty, points = wire.to_tree(Verdict("", 0.0, 0.0, [])), {}
     for cell in _by_id(nb).values():
         for output in cell.outputs:
@@ -123,8 +123,8 @@ def redraw(nb: NotebookNode, unit: str) -> None:
 
 
 def execute(nb: NotebookNode, root: Path) -> None:
-    """Runs a notebook in place, in an empty folder, with the other units' notebooks beside it, as a student has them. Raises Failed
-    if a cell does."""
+    """Run a notebook in place, in an empty folder, with the other units' notebooks beside it, as a student has them. Raises Failed if a
+    cell does."""
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 

@@ -23,7 +23,7 @@ ANCHOR = re.compile(r'<section id="([^"]+)"')
 
 
 def split(notebook: NotebookNode, unit: str) -> dict[str, NotebookNode]:
-    """Name -> page, in order; the first is named as the unit."""
+    """Split a notebook into pages, by name and in order; the first is named as the unit."""
     sections = [*_sections(notebook)]
     weights = [sum(map(_weight, section)) for section in sections]
     total, ends = sum(weights), accumulate(weights)
@@ -48,7 +48,7 @@ def split(notebook: NotebookNode, unit: str) -> dict[str, NotebookNode]:
 
 
 def moved(folder: Path, unit: str) -> str:
-    """A script that says on which page of Sphinx's folder each heading of the unit's other pages stands; "" for a unit of one page."""
+    """Return a script that redirects the anchors of a unit's other pages to the page that has each heading; "" for a unit of one page."""
     where = {
         anchor: path.name
         for path in sorted(folder.glob(f"{unit}-*.html"))

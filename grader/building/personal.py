@@ -17,7 +17,7 @@ CELL = "code-of-the-class"
 
 
 def notebook(unit: str, drawn: Draw) -> str:
-    """The text of the notebook file."""
+    """Return the text of the student's notebook file, with the tasks of the drawn twists."""
     nb, tasks = nbformat.read(grader.released(unit), as_version=4), drawn.tasks(unit)
     for cell in nb.cells:
         for exercise, twist in tasks.items() if cell.cell_type == "markdown" else ():

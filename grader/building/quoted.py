@@ -12,12 +12,12 @@ TERA = 1e12
 
 
 def text(key: str) -> str:
-    """Returns the number of that key, as it is printed. Raises KeyError for an unknown one."""
+    """Return the measured number of that key, formatted. Raises KeyError for an unknown one."""
     return QUOTED[key]()
 
 
 def on_page(page: str, row: tuple[str, ...], column: str) -> str:
-    """Returns the number in that column of the table in benchmarks/results/PAGE.md, without its spread. `row` has its first cells."""
+    """Return the number in that column of the table in benchmarks/results/PAGE.md, without its spread. `row` has its first cells."""
     head: list[str] = []
     for line in (grader.ROOT / "benchmarks" / "results" / f"{page}.md").read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("| ").split("|")] if line.startswith("|") else []

@@ -38,7 +38,7 @@ CLAIMS, CLAIM_DAYS = (Path("docs/what_next.md"), Path("benchmarks/results/peers.
 
 
 class NotReady(ValueError):
-    """Raised where a release would say of itself what is not so, in a sentence."""
+    """Raised, with a message, where files or versions do not fit a release."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Version:
 
 
 def newest(folder: Path) -> Version:
-    """The newest version that the changelog of a project tells of. Raises NotReady if something is not released yet, or if
-    pyproject.toml has another version."""
+    """Return the newest version in a project's changelog. Raises NotReady if there are unreleased changes, or if pyproject.toml has another
+    version."""
     changes = (folder / "CHANGELOG.md").read_text("utf-8")
     heading = HEADING.search(changes)
     declared = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]["version"]
@@ -68,7 +68,7 @@ def newest(folder: Path) -> Version:
 
 
 def agree(source: Path, engine: Version) -> None:
-    """Raise NotReady where the course asks for another version of the engine, or the engine says of itself that it is another."""
+    """Raise NotReady where the course requires another version of the engine, or the engine's own files disagree."""
     named = {
         Path("pyproject.toml"): f"{ENGINE}[pictures,prove]=={engine.number}",
         Path(ENGINE, "src", ENGINE, "__init__.py"): f'__version__ = "{engine.number}"',
@@ -95,7 +95,7 @@ def make(source: Path, to: Path, address: str = "") -> Version:
 
 
 def package(project: Path, to: Path) -> None:
-    """Build a project's sdist, and of that its wheel. Raises NotReady with the last line that a failing build said."""
+    """Build a project's sdist, and of that its wheel. Raises NotReady with the last line of a failing build."""
     with tempfile.TemporaryDirectory() as folder:
         _build("sdist", project, Path(folder))
         (sdist,) = Path(folder).glob("*.tar.gz")
@@ -132,7 +132,7 @@ def cite(citation: Path, to: Path, course: Version, address: str) -> None:
 
 
 def checksums(folder: Path) -> str:
-    """The lines that `sha256sum -c` reads."""
+    """Return the lines that `sha256sum -c` reads."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != "SHA256SUMS")
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 
@@ -160,7 +160,7 @@ def old_claims(page: str, today: datetime.date) -> list[str]:
 
 
 def main(folder: Path) -> int:
-    """Make a release in an empty `folder`, and say what is in it; 1 with a sentence if it cannot be made."""
+    """Make a release in an empty `folder`, and print its contents. Return 1, with a message, if it cannot be made."""
     shutil.rmtree(folder, ignore_errors=True)
     date = subprocess.run(
         ["git", "-C", grader.ROOT, "log", "-1", "--format=%ct"], capture_output=True, text=True

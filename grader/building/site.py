@@ -54,8 +54,8 @@ pygments_style = "default"
 
 
 def main(folder: Path) -> int:
-    """Write sources and pages below `folder`; Sphinx's exit status, or 1 with a sentence where a source cannot be read, or the
-    address is none."""
+    """Write sources and pages below `folder`. Return Sphinx's exit status, or 1 with a message where a source cannot be read, or the
+    repository's address is malformed."""
     source = folder / "source"
     shutil.rmtree(folder, ignore_errors=True)
     source.mkdir(parents=True)
@@ -81,7 +81,7 @@ def main(folder: Path) -> int:
 
 
 def stage(source: Path, address: str) -> None:
-    """Write what Sphinx reads. The address is the repository's; without one, no page speaks of it."""
+    """Write the sources for Sphinx. address: of the repository; without one, no page mentions it."""
     (source / "conf.py").write_text(CONF)
     style = source / "style"
     shutil.copytree(STYLE, style, ignore=shutil.ignore_patterns("*.html"))
@@ -114,7 +114,7 @@ def stage(source: Path, address: str) -> None:
 
 
 def linked(text: str, up: str = "") -> str:
-    """Links between files of the repository as links between pages; what has no page is named, and not linked."""
+    """Turn links between files of the repository into links between pages; a file without a page is named, and not linked."""
 
     def page(match: re.Match[str]) -> str:
         said, path, anchor = match["said"], match["path"], match["anchor"] or ""
@@ -141,7 +141,7 @@ def linked(text: str, up: str = "") -> str:
 
 
 def names_page() -> Iterator[str]:
-    """The names of course_lib that notebooks import, with their docstrings as they are written."""
+    """Yield the page of the names of course_lib that notebooks import, with their docstrings."""
     yield "# Names of course_lib\n\nThese are the names that `from course_lib import ...` finds, with what `help` says of them.\n"
     for name in course_lib.__all__:
         found = getattr(course_lib, name)
@@ -164,7 +164,7 @@ def _signature(name: str, found) -> str:
 
 
 def index_page(address: str) -> Iterator[str]:
-    """The first page: the README's first paragraphs, how to get the course, and what there is."""
+    """Yield the first page: the README's first paragraphs, how to get the course, and what there is."""
     readme, first = (ROOT / "README.md").read_text("utf-8").partition("\n## ")[0], next(iter(UNITS))
     readme = readme.replace("docs/solutions.md", f"solutions/{first}/{first}.ipynb")
     yield re.sub(r"<picture>.*</picture>", lambda _: hero.verdict(), linked(readme), flags=re.DOTALL)

@@ -59,7 +59,7 @@ def write(unit: str, root: Path, to: Path) -> int:
 
 
 def slides(cells: list[nbformat.NotebookNode]) -> Iterator[Slide]:
-    """The slides of a notebook, those of More at its end. A picture of an exercise has none: its question is for students."""
+    """Yield the slides of a notebook, those of More at its end. A picture of an exercise has none: its question is for students."""
     title, before, more = "", "", ""
     for place, cell in enumerate(cells):
         if cell.cell_type == "markdown":
@@ -76,13 +76,13 @@ def slides(cells: list[nbformat.NotebookNode]) -> Iterator[Slide]:
 
 
 def question(text: str) -> str:
-    """The last question of a text, or else what it says last."""
+    """Return the last question of a text, or else its last sentence."""
     parts = sentences(text)
     return next((sentence for sentence in reversed(parts) if sentence.endswith("?")), parts[-1] if parts else "")
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a Markdown cell's paragraphs and items, in plain words. Headings, tables and code are left out."""
+    """List the sentences of a Markdown cell's paragraphs and items, in plain words. Headings, tables and code are left out."""
     text = re.sub(r"```.*?```", "", text, flags=re.S)
     paragraphs = re.split(r"\n\s*\n|\n(?=\* )", text)
     plain = [re.sub(r"[*`]|^> ?", "", " ".join(p.split())).strip() for p in paragraphs if not re.match(r"#|\||!\[", p)]

@@ -17,7 +17,7 @@ FILE = "card.png"
 
 @on_white
 def card() -> Picture:
-    """The card: sizes that are multiples of 8, for which the model needs no more than waves and bytes."""
+    """Draw the card for links to the site: measured and predicted throughput, for sizes that are multiples of 8."""
     sizes, measured, _, _ = measured_and_predicted(lambda sizes, **machine: None)
     _, _, model, _ = measured_and_predicted(
         lambda sizes, **machine: [2 * n**3 / model_seconds(n, **machine) for n in sizes]

@@ -1,4 +1,4 @@
-"""A widget on a page without a kernel: all states of one or two of its controls, drawn ahead, and a slider for each of them.
+"""A widget on a page without a kernel: all states of some of its controls, drawn ahead, and a slider for each of them.
 
 The page holds the state that the notebook begins with. The others are in a script of their own, which templates/site/course.js loads
 when a slider is first touched. Its drawings share most of their lines, so it holds each line once.
@@ -29,7 +29,11 @@ ON_PAGE: dict[str, dict[str, Sequence[Any] | None]] = {  # widget -> controls, a
     "start.explore_hiding_latency": {"warps": None, "wait": (100, 200, 400, 600, 800)},
     "strides.explore_strides": {"view": None},
     "flops.explore_roofline": {"m": None, "k": None},
-    "coalescing.explore_lanes_over_memory": {"stride": None, "dtype": None},
+    "coalescing.explore_lanes_over_memory": {
+        "stride": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32),
+        "offset": (0, 1, 4, 8, 16),
+        "dtype": None,
+    },
     "tiling.explore_tile_sizes": {"BLOCK_M": None, "BLOCK_N": None},
     "tiling.explore_waves": {
         "N": (*range(256, 1793, 256), 1793, *range(2048, 4097, 256), 4097, *range(4352, 8193, 512)),
@@ -48,7 +52,8 @@ ON_PAGE: dict[str, dict[str, Sequence[Any] | None]] = {  # widget -> controls, a
 
 @dataclass(frozen=True)
 class Moving:
-    """name    of the widget, and of the script
+    """A widget on a page that moves without a kernel.
+    name    of the widget, and of the script
     page    the controls and the first state, as HTML
     script  the text of the script with all states
     """
@@ -59,8 +64,8 @@ class Moving:
 
 
 def moving(source: str) -> Moving | None:
-    """The widget that a cell makes, None if it makes none or one without a slider or a list; with ValueError where ON_PAGE names a
-    control that it has not."""
+    """Return the widget that a cell makes, None if it makes none or one without a slider or a list. Raises ValueError where ON_PAGE names a
+    control that the widget does not have."""
     called = CALL.search(source)
     if not called:
         return None
@@ -75,12 +80,10 @@ def moving(source: str) -> Moving | None:
             return None
         begins = [values.index(control.value) for control, values in settings.items()]
         first = str(explorer.shown)
-        frames = [[frame.splitlines() for frame in row] for row in _frames(explorer, settings)]
+        number: dict[str, int] = {}
+        frames = _frames(explorer, [*settings.items()], number)
     name = f"{rooms}{name}"
-    lines = list(dict.fromkeys(line for row in frames for frame in row for line in frame))
-    number = {line: i for i, line in enumerate(lines)}
-    numbers = [[[number[line] for line in frame] for frame in row] for row in frames]
-    drawn = json.dumps({"lines": lines, "frames": numbers}, separators=(",", ":"))
+    drawn = json.dumps({"lines": [*number], "frames": frames}, separators=(",", ":"))
     return Moving(name, _page(name, explorer, settings, begins, first), f'course.states("{name}",{drawn});\n')
 
 
@@ -110,23 +113,23 @@ def _page(name: str, explorer: Explorer, settings: dict[Any, list], begins: list
     )
 
 
-def _frames(explorer: Explorer, settings: dict[Any, list]) -> Iterator[list[str]]:
-    """The pictures as HTML: for each value of the first control, those for the values of the second that it allows."""
-    first, *rest = settings
-    for value in settings[first]:
-        first.value = value
-        row = []
-        for other in rest:
-            for wanted in settings[other]:
-                other.value = wanted
-                if other.value != wanted:
-                    break  # beyond the end that the first sets
-                row.append(str(explorer.shown))
-        yield row or [str(explorer.shown)]
+def _frames(explorer: Explorer, settings: Sequence[tuple[Any, list]], number: dict[str, int]) -> list:
+    """A list for the values of each control in turn, as far as those before it allow; innermost the numbers of a picture's lines.
+    number: line -> its number, to which new ones are added."""
+    if not settings:
+        return [number.setdefault(line, len(number)) for line in str(explorer.shown).splitlines()]
+    (control, values), *others = settings
+    frames = []
+    for value in values:
+        control.value = value
+        if control.value != value:
+            break  # beyond the end that an earlier one sets
+        frames.append(_frames(explorer, others, number))
+    return frames
 
 
 def _settings(name: str, explorer: Explorer) -> dict[Any, list]:
-    """The one or two controls that a page has, and their values."""
+    """The controls that a page has, and their values: where ON_PAGE names none, the one or two with most values."""
     every = {control: values for control in _leaves(explorer.controls) if len(values := _values(control)) > 1}
     if name in ON_PAGE:
         by_name = {control.description: control for control in every}
@@ -145,7 +148,7 @@ def _settings(name: str, explorer: Explorer) -> dict[Any, list]:
 
 @contextmanager
 def as_in_a_live_notebook() -> Iterator[None]:
-    """Let widgets be made, and pictures be drawings: as in a notebook that somebody runs."""
+    """Enable widgets and vector drawings inside the block, as in a notebook with a live kernel."""
     ipython: Any = IPython
     shell, still = ipython.get_ipython, os.environ.pop(STILL, None)
     ipython.get_ipython = object

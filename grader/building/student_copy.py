@@ -23,8 +23,8 @@ FILES = (
 
 
 def copy(root: Path, to: Path, twisted: Sequence[str] = ()) -> int:
-    """Copy what students get, as it is committed, into the folder `to`; return the number of files. Raises ValueError if `to`
-    has files, or if something is not committed: the grader would judge by other points than students see.
+    """Copy what students get, as it is committed, into the folder `to`; return the number of files. Raises ValueError if `to` has files, or
+    if something is not committed: the grader would then use other points than students see.
 
     twisted    the units in which the class asks for twists: in the copy, checks there ask for the student's code
     """

@@ -55,7 +55,7 @@ def table_for_notebooks(here: str) -> str:
 
 
 def text(root: Path) -> str:
-    """Returns the README with the table as the exercises are now. Raises ValueError if it has no such table."""
+    """Return the README with the table as the exercises are now. Raises ValueError if it has no such table."""
     rows = []
     for unit, (name, teaches) in TEACHES.items():
         if unit in GROUPS:
@@ -75,7 +75,7 @@ def write(root: Path) -> Path:
 
 
 def check(root: Path) -> list[str]:
-    """A sentence if the README's table is not what the exercises say now."""
+    """List a message if the README's table differs from the exercises."""
     fresh = (root / PAGE).read_text("utf-8") == text(root)
     return [] if fresh else [f"{PAGE}: its table of units is stale: `grader build --no-execute` writes it anew."]
 
@@ -89,10 +89,10 @@ def _on(track: Track, unit: str) -> list[Exercise]:
 
 
 def on(track: Track, exercises: Collection[Exercise]) -> list[Exercise]:
-    """Returns the exercises of one kind."""
+    """Select the exercises of one track."""
     return [exercise for exercise in exercises if exercise.track == track]
 
 
 def minutes_of(exercises: Collection[Exercise]) -> int:
-    """Returns the minutes that the exercises take, without reading."""
+    """Sum the minutes that the exercises take, without reading."""
     return sum(exercise.minutes for exercise in exercises)

@@ -22,7 +22,7 @@ FREE_BYTES = 2 << 30  # with less nothing starts: another process, or one that h
 
 
 def run(message: bytes, seconds: float) -> subprocess.CompletedProcess:
-    """Let a confined process answer the message, alone on the GPU: it waits for its turn. Raises TimeoutExpired."""
+    """Send the message to a confined process that alone holds the GPU, waiting for its turn. Raises TimeoutExpired."""
     folder = tempfile.mkdtemp(prefix="grader-")
     try:
         with gpu_lock.alone():
@@ -39,7 +39,7 @@ def run(message: bytes, seconds: float) -> subprocess.CompletedProcess:
 
 
 def main() -> None:
-    """Confine this process, then do what the message asks for."""
+    """Confine this process, then carry out the request on stdin."""
     sandbox.become_nobody()
     folder = tempfile.mkdtemp()
     os.environ |= {"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}

@@ -18,7 +18,7 @@ RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # how many rights each version of the ABI
 
 
 def version() -> int:
-    """The kernel's Landlock ABI, 0 if there is none."""
+    """Return the kernel's Landlock ABI, 0 if there is none."""
     return max(0, ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, 1))
 
 

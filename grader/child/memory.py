@@ -14,7 +14,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def resident(pid: int) -> int:
-    """Bytes in memory of a process and of all below it, its part alone of what several share; 0 once it is gone."""
+    """Count the bytes in memory of a process and its descendants (proportional set size); 0 once it is gone."""
     total = 0
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
@@ -24,7 +24,7 @@ def resident(pid: int) -> int:
 
 
 def free() -> int:
-    """Bytes that new processes can still take: of the machine, or of the container if that has less."""
+    """Count the bytes that new processes can still take: of the machine, or of the container if that has less."""
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     available = 1024 * int(fields["MemAvailable"].split()[0])
     with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit: "max"

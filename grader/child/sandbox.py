@@ -51,14 +51,14 @@ NOBODY = 65534
 
 
 class NoSandbox(RuntimeError):
-    """Raised where this machine offers no sandbox and the risk was not accepted. The message says what to do."""
+    """Raised, with instructions, where this machine offers no sandbox and the risk was not accepted."""
 
 
 # ------------------------------------------------------------------------------------------ what this machine offers
 
 
 def level() -> str:
-    """Find by trial what this machine offers: "bubblewrap + Landlock + seccomp", a part of that, or "none"."""
+    """Return what this machine offers, by trial: "bubblewrap + Landlock + seccomp", a part of that, or "none"."""
     names = ["bubblewrap"] if bubblewrap_works() else []
     names += ["Landlock"] if landlock.version() else []
     names += ["seccomp"] if seccomp.available() else []
@@ -71,7 +71,7 @@ def enough(found: str) -> bool:
 
 
 def require(accept_risk: bool, *private: Path) -> str:
-    """The level. Raises NoSandbox if it is not enough, or would show `private` folders, and the risk is not accepted."""
+    """Return the sandbox level. Raises NoSandbox if it is not enough, or would show `private` folders, and the risk is not accepted."""
     found = level()
     if accept_risk:
         return found
@@ -95,7 +95,7 @@ def bubblewrap_works() -> bool:
 
 @functools.cache
 def bubblewrap() -> tuple[str, ...]:
-    """The part of a bubblewrap command that makes namespaces here, before what it shows inside; () if none works.
+    """Return the part of a bubblewrap command that makes namespaces here, before the mounts; () if none works.
 
     Root makes them without a user namespace, so that the zygote can become nobody: no kernel counts root's processes.
     """
@@ -124,7 +124,7 @@ def root_can_leave() -> bool:
 
 
 def readable(*, gpu: bool = False) -> list[Path]:
-    """Paths that a child may read: the system's libraries, this Python, the engine, course_lib without its exercises.
+    """List the paths that a child may read: the system's libraries, this Python, the engine, course_lib without its exercises.
 
     gpu: what the timed half reads. It judges what it has timed, and runs only what was compiled, so it has the exercises.
     """
@@ -157,7 +157,7 @@ def _course(hidden: set[Path]) -> list[Path]:
 
 # trap: what is forgotten here is a PermissionError in a student's code
 def packages() -> list[Path]:
-    """The folders in which this Python finds installed packages, and those in which these really lie.
+    """List the folders in which this Python finds installed packages, and those to which their links lead.
 
     The first are of sys.path: of this environment, of PYTHONPATH, of lines in .pth files. Into the second lead links, of
     packages or of single files. A folder with the course in it is none: what is hidden there would be shown.
@@ -199,7 +199,7 @@ def _behind_links(folder: Path) -> Iterator[Path]:
 
 
 def of_python(names: Collection[str]) -> list[Path]:
-    """Choose from these files and modules the code of Python and of its packages that this process can read, as files."""
+    """Select from these files and modules the readable code of Python and of its packages, as files."""
     roots = [Path(sys.prefix), Path(sys.base_prefix), *packages()]
     found = []
     for name in names:
@@ -228,8 +228,8 @@ def _libraries() -> list[Path]:
 
 
 def files_of(module: str) -> list[Path]:
-    """Files that hold the code of a module: its source and what Python has made of it. [] if there is no such module; of a
-    package, all that lies in it."""
+    """List the files that hold the code of a module, source and bytecode; of a package, all that lies in it. [] if there is no such
+    module."""
     found = importlib.util.find_spec(module)
     if found is None or not found.origin:
         return []
@@ -242,7 +242,7 @@ def files_of(module: str) -> list[Path]:
 
 
 def around(paths: Sequence[Path], hidden: Collection[Path]) -> tuple[list[Path], list[Path]]:
-    """(what to show in place of `paths` so that `hidden` files are not in it, the folders that were taken apart for it)."""
+    """Return (what to mount in place of `paths` so that `hidden` files are left out, the folders that were split up for it)."""
     shown, apart, seen = [], [], set()
     waiting = list(paths)
     while waiting:
@@ -258,12 +258,12 @@ def around(paths: Sequence[Path], hidden: Collection[Path]) -> tuple[list[Path],
 
 
 def exposed(private: Sequence[Path]) -> list[Path]:
-    """Choose the folders that lie under something readable, so that no sandbox of ours would hide what is in them."""
+    """Select the private folders that lie under a readable path, which the sandbox would not hide."""
     return [p for p in private if any(p.resolve().is_relative_to(r.resolve()) for r in readable())]
 
 
 def wrap(command: Sequence[str], *, gpu: bool = False) -> list[str]:
-    """`command` inside bubblewrap: no network, a read-only system, a private /tmp and home, nothing else in sight."""
+    """Return the command wrapped in bubblewrap: no network, a read-only system, a private /tmp and home, nothing else in sight."""
     if not bubblewrap_works():
         return list(command)
     shown = [path for path in readable(gpu=gpu) if path.parts[1] not in ("dev", "proc", "sys")]
@@ -283,7 +283,7 @@ def wrap(command: Sequence[str], *, gpu: bool = False) -> list[str]:
 
 
 def environment(folder: str) -> dict[str, str]:
-    """The environment of a wrapped Python: nothing of the instructor's, all that is written goes to `folder`."""
+    """Return the environment of a wrapped Python: nothing of the instructor's, all that is written goes to `folder`."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH") if name in os.environ}
     folder = "/tmp" if bubblewrap_works() else folder
     wanted = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
@@ -305,7 +305,7 @@ def gpu_devices() -> list[Path]:
 
 
 def become_nobody() -> bool:
-    """Turn this process from root into nobody, who owns $TMPDIR, if anybody may read what it needs. Others stay who they are."""
+    """Change this process from root to nobody, who owns $TMPDIR, if nobody can read what it needs; return whether it did."""
     if os.geteuid() != 0 or not all(map(_open_to_all, readable())):
         return False
     folder = os.environ.get("TMPDIR", "/tmp")
@@ -340,7 +340,7 @@ def processes_are_counted() -> bool:
 def confine(
     folder: str, *, cpu_seconds: int, compiles: bool = False, gpu: bool = False, without: Sequence[str] = ()
 ) -> None:
-    """Confine a child before anything of a student's runs: limits, and Landlock and seccomp where there are any.
+    """Confine a child before a student's code runs: limits, and Landlock and seccomp where there are any.
 
     folder      the one place the child may write to
     compiles    it may start the assembler that Triton's compiler needs; no other program, and without this none
@@ -370,12 +370,12 @@ def confine(
 
 
 def assemblers() -> list[Path]:
-    """The programs that Triton's compiler starts, and the loader that starts them."""
+    """List the programs that Triton's compiler starts, and the loader that starts them."""
     found = [Path(p) for folder in packages() for p in glob(os.path.join(folder, ASSEMBLERS))]
     return found + [Path(p) for p in glob("/lib64/ld-linux*") + glob("/lib/ld-linux*")]
 
 
 def drop_capabilities() -> None:
-    """Give up what root may do beyond its own files (capset(2), version 3 of its structures)."""
+    """Drop root's capabilities (capset(2), version 3 of its structures)."""
     header, none = struct.pack("<Ii", 0x20080522, 0), bytes(24)
     ctypes.CDLL(None).capset(ctypes.c_char_p(header), ctypes.c_char_p(none))

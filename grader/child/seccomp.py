@@ -69,7 +69,7 @@ GET_ACTION_AVAIL, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, MODE_FILTER = 2, 38, 22, 
 
 
 class Only(NamedTuple):
-    """A call is allowed only with `argument & mask == value`."""
+    """Rule that allows a system call only with `argument & mask == value`."""
 
     argument: int
     mask: int
@@ -77,7 +77,7 @@ class Only(NamedTuple):
 
 
 def available() -> bool:
-    """Whether this kernel takes such a filter and the numbers of its machine's calls are known here."""
+    """Whether this kernel supports seccomp filters, and the system call numbers of this machine are known here."""
     if COLUMN is None:
         return False
     action = ctypes.c_uint32(ERROR)
@@ -85,7 +85,7 @@ def available() -> bool:
 
 
 def restrict(*, processes: bool = False, gpu: bool = False) -> None:
-    """Leave this process, for good, the calls it needs. Raises OSError if the kernel takes no filter.
+    """Restrict this process, for good, to the system calls it needs. Raises OSError if the kernel takes no filter.
 
     processes   it may start others, wait for them and signal them: the compiler runs an assembler
     gpu         and talk to NVIDIA's driver
@@ -132,7 +132,7 @@ def _program(processes: bool, gpu: bool) -> Iterator[bytes]:
 
 
 def numbers(tables: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """(name, number on this machine) of each call in the tables."""
+    """Yield (name, number on this machine) of each system call in the tables."""
     assert COLUMN is not None  # as `available` has said
     for name, *columns in re.findall(r"(\w+) (\d+) (\d+|-)", ",".join(tables)):
         if columns[COLUMN] != "-":

@@ -22,15 +22,19 @@ import os
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 import weakref
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from grader.child import sandbox
+
+if TYPE_CHECKING:
+    from grader.child.nursery import Forked
 
 GRACE = 20.0  # seconds that a reply may take beyond the child's own limit; starting a zygote takes some
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
@@ -39,16 +43,22 @@ WAITING = 3.0  # seconds on the clock that a recorder may sleep; a replayer, whi
 
 
 class Zygote:
-    """A zygote process, started when first asked, restarted if lost."""
+    """A zygote process, started when first asked, restarted if lost. door: of a nursery that forks it; else it starts by itself."""
 
-    def __init__(self) -> None:
-        self.process: subprocess.Popen | None = None
+    def __init__(self, door: socket.socket | None = None) -> None:
+        self.process: subprocess.Popen | Forked | None = None
+        self.door = door
         self.folder = ""  # the zygote's own, where bubblewrap gives it none
         self.complaints: IO[bytes]  # what it says on its standard error
 
+    @property
+    def forked(self) -> int:
+        """The number of the process if a nursery has forked it, else 0."""
+        return 0 if self.process is None or isinstance(self.process, subprocess.Popen) else self.process.pid
+
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to a request: {"result", "error", "spent", "used"}; error is one sentence or "".
-        With a sentence comes its "cause"; if the zygote itself was lost, there is no "spent".
+        """Send a request to the zygote and return its reply: {"result", "error", "spent", "used"}; error is a message or "". With a
+        sentence comes its "cause"; if the zygote itself was lost, there is no "spent".
 
         spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
 
@@ -64,11 +74,12 @@ class Zygote:
         order["without_data"] = any(part.get("called") in WITHOUT_DATA for part in request["parts"])
         parts = wire.pack(request["parts"])
         for attempt in (1, 2):
-            process, deadline = self._started(), time.monotonic() + child.PATIENCE * request["seconds"] + GRACE
+            deadline = time.monotonic() + child.PATIENCE * request["seconds"] + GRACE
+            process = self._started(deadline)
             try:
-                _send(process.stdin, wire.pack(order), parts)
-                told = wire.unpack(_receive(process.stdout, deadline))
-                return _opened(told, _receive(process.stdout, deadline))
+                send(process.stdin, wire.pack(order), parts)
+                told = wire.unpack(receive(process.stdout, deadline))
+                return _opened(told, receive(process.stdout, deadline))
             except (BrokenPipeError, EOFError, TimeoutError, wire.WireError):
                 last_words = self._last_words(process)
                 self.close()
@@ -77,12 +88,14 @@ class Zygote:
                     return {"result": None, "error": error, "cause": Cause("grader_failed"), "used": 0.0}
         raise AssertionError("unreachable")
 
-    def _started(self) -> subprocess.Popen:
+    def _started(self, deadline: float) -> subprocess.Popen | Forked:
         if self.process is None or self.process.poll() is not None:
             self.close()
+            self.complaints = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
+            self.process = self._forked(deadline)
+        if self.process is None:
             self.folder = tempfile.mkdtemp(prefix="grader-")
             self.removed = weakref.finalize(self, remove, self.folder)  # also when nobody closes this
-            self.complaints = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
             self.process = subprocess.Popen(
                 # -P: where the instructor stands, a submission's folder perhaps, is no place to import from
                 sandbox.wrap([sys.executable, "-P", "-m", "grader.child.zygote"]),
@@ -94,7 +107,17 @@ class Zygote:
             )
         return self.process
 
-    def _last_words(self, process: subprocess.Popen) -> str:
+    def _forked(self, deadline: float) -> Forked | None:
+        """A zygote of the nursery; None if there is no nursery, or none any more."""
+        from grader.child.nursery import Forked  # which imports this module
+
+        try:
+            return self.door and Forked(self.door, self.complaints, deadline)
+        except (OSError, EOFError):
+            self.door = None
+            return None
+
+    def _last_words(self, process: subprocess.Popen | Forked) -> str:
         """The last line of the lost process's complaints, in brackets; "" if it has not complained."""
         process.kill()
         process.wait()
@@ -114,14 +137,15 @@ class Zygote:
             self.folder = ""
 
 
-def _send(stream: Any, *messages: bytes | bytearray) -> None:
+def send(stream: Any, *messages: bytes | bytearray) -> None:
+    """Write messages, each with its length before it."""
     for message in messages:
         stream.write(struct.pack("<Q", len(message)))
         stream.write(message)
     stream.flush()
 
 
-def _receive(stream: Any, deadline: float = math.inf) -> bytearray:
+def receive(stream: Any, deadline: float = math.inf) -> bytearray:
     """One message, read past the stream's own buffer. Raises EOFError if it ends, TimeoutError if it does not come by the deadline."""
 
     def read(count: int) -> bytearray:
@@ -166,8 +190,8 @@ def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
 
 
 class WarmReplayer:
-    """A fork of the zygote that has traced published answers, and forks the children that replay: of an equal kernel they need no
-    front end, and no pattern of accesses again.
+    """A fork of the zygote that has traced published answers, and forks the children that replay: for an equal kernel they skip the front
+    end and the patterns of accesses.
 
     No recorder is its child. What it remembers of published kernels lies in its memory, where host code could look for it; a
     replay runs none.
@@ -178,10 +202,10 @@ class WarmReplayer:
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                _only([asked, answered])
+                only([asked, answered])
                 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 _trace(parts)
-                _serve(os.fdopen(asked, "rb"), os.fdopen(answered, "wb"))
+                serve(os.fdopen(asked, "rb"), os.fdopen(answered, "wb"))
             finally:
                 os._exit(0)
         os.close(asked)
@@ -190,14 +214,14 @@ class WarmReplayer:
         _spared.add(self.pid)
 
     def answer(self, order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytearray]:
-        """answer() there. Raises EOFError or BrokenPipeError if it is gone."""
+        """Run answer() in that process. Raises EOFError or BrokenPipeError if it is gone."""
         from tritontrace.replay import wire
 
-        _send(self.requests, wire.pack(order), parts)
-        return wire.unpack(_receive(self.replies)), _receive(self.replies)
+        send(self.requests, wire.pack(order), parts)
+        return wire.unpack(receive(self.replies)), receive(self.replies)
 
     def close(self) -> None:
-        """End it, if it has not ended."""
+        """Kill the process, if it has not ended."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         _spared.discard(self.pid)
@@ -209,8 +233,8 @@ class WarmReplayer:
 _spared: set[int] = set()  # children of this process that are not a submission's
 
 
-def _only(descriptors: list[int]) -> None:
-    """Close all but these and the standard ones: what the zygote is asked and answers is none of its fork's business."""
+def only(descriptors: list[int]) -> None:
+    """Close all but these and the standard ones: what a process is asked and answers is none of its fork's business."""
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         if descriptor > 2 and descriptor not in descriptors:
             with contextlib.suppress(OSError):
@@ -222,14 +246,14 @@ def _trace(parts: bytes | bytearray) -> None:
     from tritontrace.replay import wire
 
     with contextlib.suppress(Exception):  # then it is as cold as the zygote, and no worse
-        execution.trace_once(wire.unpack(parts))
+        execution.replay_once(wire.unpack(parts))
     gc.collect()
     gc.freeze()
 
 
 def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-    """Run one request, for one answer or several of one student, in a child of its own. Return what is
-    known of it (lost: why no message came; spent; used) and the child's message, unread.
+    """Run one request, for one answer or several of one student, in a child of its own. Return the facts about it (lost: why no message
+    came; spent; used) and the child's message, unread.
 
     The parts and the message are not read here: the child and the judge open them.
     """
@@ -334,8 +358,8 @@ def remove(folder: str) -> None:
         subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL)
 
 
-def main() -> None:
-    """Run the zygote: load torch once, then fork a child for each request."""
+def load() -> None:
+    """Become nobody, and load all that children need: they find it there."""
     sandbox.become_nobody()
 
     import torch
@@ -352,12 +376,19 @@ def main() -> None:
         import tritontrace.hopper  # noqa: F401
     keep_it_light()
     sandbox.packages()
+    gc.collect()
+    gc.freeze()  # it stays, and who is forked shares it
+
+
+def main() -> None:
+    """Run the zygote: load torch once, then fork a child for each request."""
+    load()
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # nothing but replies goes to the judge
-    _serve(requests, replies)
+    serve(requests, replies)
 
 
-def _serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     """Answer requests until nobody is left to ask. One to warm up is answered at once."""
     from tritontrace.replay import wire
 
@@ -365,7 +396,7 @@ def _serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     warmed: WarmReplayer | None = None
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
-            order, parts = wire.unpack(_receive(requests)), _receive(requests)
+            order, parts = wire.unpack(receive(requests)), receive(requests)
             if order.get("role") == "warm":
                 if warmed:
                     warmed.close()
@@ -382,7 +413,7 @@ def _serve(requests: IO[bytes], replies: IO[bytes]) -> None:
             else:
                 known, sent = answer(order, parts)
             try:
-                _send(replies, wire.pack(known), sent)
+                send(replies, wire.pack(known), sent)
             except BrokenPipeError:  # the judge was stopped; nobody is left to hear of it, or of what is unsent
                 os._exit(0)
 

@@ -24,17 +24,18 @@ Cells = Sequence[tuple[str, str]]
 
 
 class Broken(RuntimeError):
-    """Raised where published solutions do not earn their points. The message says which, why, and what to do."""
+    """Raised, with instructions, where published solutions do not earn full points."""
 
 
 def references(unit: str) -> list[tuple[Exercise, Cells]]:
-    """The exercises of a unit, each with the published answer."""
+    """List the exercises of a unit, each with the published answer."""
     cells = published.solution_cells(unit)
     return [(e, published.answer(e.id, cells[e.id])) for e in grader.exercises(unit).values() if e.id in cells]
 
 
 def first(unit: str) -> tuple[Exercise, Cells] | None:
-    """The exercise that each worker judges: a kernel, if the unit asks for one, because a kernel needs everything."""
+    """Return the exercise that each worker judges first, and its published answer: a kernel, if there is one, since that needs
+    everything."""
     found = references(unit)
     return next((one for one in found if one[0].kind == "kernel"), found[0] if found else None)
 
@@ -62,7 +63,7 @@ def require(found: Iterable[Verdict]) -> None:
 
 
 def judge_references(judge: Judge, answers: Sequence[JudgedAnswer]) -> list[Verdict]:
-    """The verdicts on published answers. Raises Broken if one is not full marks."""
+    """Judge published answers and return the verdicts. Raises Broken if one is not full marks."""
     try:
         found = judge.judge_all(answers)
     except GraderFailed as error:
@@ -72,8 +73,8 @@ def judge_references(judge: Judge, answers: Sequence[JudgedAnswer]) -> list[Verd
 
 
 def prove(judge: Judge, unit: str) -> None:
-    """Let one judge show that it can judge a unit, with a kernel and with everything that is not known to be judged
-    well. Raises Broken if it cannot."""
+    """Judge a unit's published solutions with this judge: a kernel, and all that are not known to earn full points. Raises Broken if it
+    cannot."""
     store, always = VerdictStore(judge.folder / "verdicts"), first(unit)
     wanted = {}
     for exercise, cells in references(unit):

@@ -39,7 +39,7 @@ class ChangedMarks:
                         self.logged[row["student"]][row["exercise"]] = after
 
     def entered(self, entry: Entry) -> None:
-        """Add to the log what has changed for a student who had marks before."""
+        """Add the changes of a student's marks to the log, if there were marks before."""
         now = _points(entry)
         changed = _changed(self.logged[entry.student], now)
         self.logged[entry.student] = dict(now)
@@ -52,7 +52,7 @@ class ChangedMarks:
             rows.writerows([when, entry.student, id, *map(_shown, change)] for id, change in changed.items())
 
     def told(self, entries: Mapping[str, Entry]) -> dict[str, str]:
-        """Tell of each student who had been graded and has other points now: {"ada": "matmul 20 -> 18, total 66 -> 64"}."""
+        """Return the changes of each student who had been graded and has other points now: {"ada": "matmul 20 -> 18, total 66 -> 64"}."""
         for student in self.before.keys() & entries.keys():
             self.entered(
                 entries[student]
@@ -65,7 +65,7 @@ class ChangedMarks:
         return changes
 
     def shown(self) -> None:
-        """Forget what the marks were: whoever sat there has seen the list."""
+        """Delete the saved marks, once the list of changes has been shown."""
         self.path.unlink(missing_ok=True)
 
 

@@ -37,7 +37,7 @@ POISON = (
 
 
 def submissions(folder: Path, unit: str) -> dict[str, Path]:
-    """Student -> notebook, for everyone who handed in this unit under folder/submitted/."""
+    """Map each student to their notebook, for everyone who handed in this unit under folder/submitted/."""
     found = {}
     for student in sorted((folder / "submitted").glob("*")):
         path = student / unit / f"{unit}.ipynb"
@@ -47,7 +47,7 @@ def submissions(folder: Path, unit: str) -> dict[str, Path]:
 
 
 def misnamed(folder: Path, unit: str) -> list[str]:
-    """A sentence for everything under folder/submitted/ that is handed in under a wrong name, and so not graded."""
+    """List a message for everything under folder/submitted/ that has a wrong name, and so is not graded."""
     sentences, known = [], submissions(folder, unit)
     for student in sorted((folder / "submitted").glob("*")):
         others = sorted(path.name for path in (student / unit).glob("*") if submission.stem_of(path.name))
@@ -79,24 +79,24 @@ class GradedSubmission:
 
     @property
     def judged(self) -> dict[str, Verdict]:
-        """The verdicts that are there: all of them, once it is complete."""
+        """Return the verdicts that exist: all of them, once it is complete."""
         return _there(self.verdicts)
 
     @property
     def poison(self) -> list[str]:
-        """The exercises that ended the processes which judged them."""
+        """List the exercises whose answers killed their workers."""
         found = [*self.verdicts.items(), *(self.again or {}).items()]
         return list(dict.fromkeys(exercise for exercise, verdict in found if verdict and is_poison(verdict)))
 
     @property
     def unjudged(self) -> str:
-        """Say which exercises the grader could not judge, and why the first of them was not judged; "" if there are none."""
+        """Return a message on the exercises that the grader could not judge, and why the first was not; "" if there are none."""
         found = {exercise: v for exercise, v in self.verdicts.items() if v and not v.judged}
         return ", ".join(found) + f": {next(iter(found.values())).findings[0].seen}" if found else ""
 
 
 def is_poison(verdict: Verdict) -> bool:
-    """Whether the answer ended its worker twice."""
+    """Whether the answer killed its worker twice."""
     return verdict.cause is not None and verdict.cause.kind == "ended_twice"
 
 
@@ -105,7 +105,7 @@ def _there(verdicts: Mapping[str, Verdict | None]) -> dict[str, Verdict]:
 
 
 class NoGPU(ValueError):
-    """Raised where a GPU is to count and there is none, in one sentence."""
+    """Raised, with a message, where a GPU is to count and there is none."""
 
 
 class ClassGrader:
@@ -152,8 +152,8 @@ class ClassGrader:
         self.workers.close(now=kind is not None)
 
     def prove(self, unit: str) -> None:
-        """Let the workers judge the unit's published solutions, unless they are known to judge them well. Raises
-        canary.Broken, OtherVersion or WorkersLost if the workers are of no use."""
+        """Judge the unit's published solutions on the workers, unless they are known to earn full points. Raises canary.Broken,
+        OtherVersion or WorkersLost if the workers are of no use."""
         answers = [self.answer(exercise, cells, canary.REFERENCE) for exercise, cells in canary.references(unit)]
         unknown = [answer for answer in answers if not canary.full(self.store.get(self.key(answer)))]
         for _, found in self.judge(self.jobs(canary.REFERENCE, unknown)):
@@ -162,8 +162,7 @@ class ClassGrader:
     def grade(
         self, unit: str, progress: OnProgress = lambda done, total: None, only: Collection[str] | None = None
     ) -> Iterator[GradedSubmission]:
-        """Every submission of the unit, or only those of these students, as soon as it is complete. Nothing in one stops the
-        next.
+        """Yield every submission of the unit, or only those of these students, as soon as it is complete. Nothing in one stops the next.
 
         Raises canary.Broken, OtherVersion or WorkersLost if the workers are of no use.
         """
@@ -212,7 +211,7 @@ class ClassGrader:
         return True
 
     def judge(self, jobs: Iterable[JudgingJob]) -> Iterator[tuple[JudgingJob, dict[str, Verdict]]]:
-        """The verdicts on jobs by exercise, in the order in which they come."""
+        """Yield each job with its verdicts by exercise, in the order in which they come."""
         waiting, desk = deque(jobs), JobQueue(self)
         while desk.hand_out(waiting) or desk.effective_programs:
             yield from desk.collect()
@@ -228,18 +227,17 @@ class ClassGrader:
         return twists.draw(self.secret, self.twisted, student).asked(exercise)
 
     def jobs(self, student: str, answers: Iterable[QueuedAnswer]) -> list[JudgingJob]:
-        """One job, or two if a GPU runs some: where GPUs are few, they should not wait for what needs none."""
+        """Make one job for a student's answers, or two if a GPU runs some: where GPUs are few, they should not wait for what needs none."""
         if self.device == verdicts.NO_GPU:
             parts = [(False, tuple(answers))]
         else:
             kernels = {answer: find(answer.exercise).kind == "kernel" for answer in answers}
             parts = [(kind, tuple(p for p in kernels if kernels[p] is kind)) for kind in (False, True)]
-        version = verdicts.code_version()
         return [
             JudgingJob(
                 student,
                 part,
-                version,
+                verdicts.code_version(part[0].module),
                 kernels,
                 self.gpu,
                 self._canary(_unit(find(answer.exercise) for answer in part)),
@@ -282,7 +280,7 @@ def _unit(exercises: Iterable[Exercise]) -> str:
 
 
 class JobQueue:
-    """Hands jobs out to the workers, a few ahead, and takes their verdicts in; each is on disk before anyone sees it."""
+    """Queue that hands jobs to the workers, a few ahead, and collects their verdicts; each is on disk before anyone sees it."""
 
     def __init__(self, room: ClassGrader) -> None:
         self.room, self.workers = room, room.workers
@@ -299,7 +297,7 @@ class JobQueue:
         return bool(self.running)
 
     def hand_out(self, waiting: deque[JudgingJob]) -> bool:
-        """Whether anything is at work now."""
+        """Submit waiting jobs to free workers; return whether any job is running."""
         while waiting and self._free():
             self._submit(waiting.popleft())
         while self.later and not waiting and self._free():
@@ -310,7 +308,7 @@ class JobQueue:
         return self.effective_programs
 
     def collect(self) -> list[tuple[JudgingJob, dict[str, Verdict]]]:
-        """The next verdicts, after waiting for them; [] if all that ended was a worker."""
+        """Wait for the next verdicts and return them; [] if only a worker ended."""
         finished, _ = wait(self.running, return_when=FIRST_COMPLETED)
         found = [(job, self._verdicts(job, future)) for future in finished if (job := self.running.pop(future))]
         return [(job, judged) for job, judged in found if judged]

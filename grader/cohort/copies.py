@@ -18,7 +18,7 @@ RULES = ("counts.json", "late.json")  # not what holds marks fast: a dry run ask
 
 
 def snapshot(home: Path, unit: str, code: str, *, resumed: bool) -> Path:
-    """Keep the gradebook as it is now. resumed: a run of before was stopped, and what it kept for the same code is what was there."""
+    """Copy the gradebook to snapshots/; return the copy. resumed: an earlier run for this code was stopped, and its copy is used."""
     folder, name = home / "snapshots", f"{code[:12]}.db"
     if resumed and (earlier := sorted(folder.glob(f"{unit}_*_{name}"))):
         return earlier[-1]
@@ -30,7 +30,7 @@ def snapshot(home: Path, unit: str, code: str, *, resumed: bool) -> Path:
 
 @contextlib.contextmanager
 def rehearsal(home: Path, unit: str) -> Iterator[Path]:
-    """Yield a copy of all that an autograde of the unit reads and writes apart from submissions and verdicts; it goes at the end."""
+    """Yield a temporary copy of all that an autograde of the unit reads and writes apart from submissions and verdicts."""
     for forgotten in home.glob(".dry_run.*"):  # of a process that was killed
         shutil.rmtree(forgotten, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".dry_run.", dir=home) as name:

@@ -14,22 +14,22 @@ from grader import disk
 
 
 def since(home: Path, unit: str) -> str:
-    """The day on which the unit was frozen, as 2026-11-30; "" if it is not."""
+    """Return the day on which the unit was frozen, as 2026-11-30; "" if it is not."""
     return disk.read(home / "frozen.json").get(unit, "")
 
 
 def exported(home: Path, unit: str) -> str:
-    """The day on which marks of the unit were last exported; "" if they were not, or are to change again."""
+    """Return the day on which marks of the unit were last exported; "" if they were not, or have been thawed since."""
     return disk.read(home / "exported.json").get(unit, "")
 
 
 def freeze(home: Path, unit: str) -> None:
-    """Keep the marks of everybody who has been graded in this unit."""
+    """Freeze the marks of everybody who has been graded in this unit."""
     _write(home / "frozen.json", {unit: date.today().isoformat()} | disk.read(home / "frozen.json"))
 
 
 def note_export(home: Path, unit: str) -> None:
-    """Note that others have the marks of this unit now."""
+    """Record that marks of this unit were exported today."""
     _write(home / "exported.json", disk.read(home / "exported.json") | {unit: date.today().isoformat()})
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def locked(home: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the home's lock; waiting() is called first if another process has it. The system takes it back from who dies."""
+    """Hold the home's file lock; waiting() is called first if another process has it. The system releases it when its process dies."""
     with (home / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

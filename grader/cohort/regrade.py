@@ -19,7 +19,7 @@ NAMES = 30  # students that a sentence names
 
 @dataclass(frozen=True)
 class Plan:
-    """An autograde of a unit.
+    """The plan of one autograde of a unit.
 
     students   whose submissions are judged and entered;  said  sentences to show before
     anew       whether what was graded is judged by other code, exercises or points
@@ -33,7 +33,7 @@ class Plan:
     anew: bool
 
     def snapshot(self) -> Path | None:
-        """Keep the gradebook as it is, where marks may change; return the file."""
+        """Copy the gradebook, where marks may change; return the copy, or None."""
         if not self.anew:
             return None
         return copies.snapshot(
@@ -41,13 +41,13 @@ class Plan:
         )
 
     def entered(self, student: str) -> None:
-        """Log what the student's entry has changed, if there was one before."""
+        """Log the changes in the student's entry, if there was one before."""
         if student in self.changes.before:
             self.changes.entered(results.entry(self.home, self.unit, student))
 
     def changed(self) -> dict[str, str]:
-        """Tell by student what has changed, of those who had been graded and have other points now. Call `changes.shown` when it
-        has been read."""
+        """Return the changes by student, for those who had been graded and have other points now. Call `changes.shown` when they have been
+        read."""
         return self.changes.told(_entries(self.home, self.unit))
 
 

@@ -37,12 +37,12 @@ class GradedNotebook:
 
     @property
     def points(self) -> float:
-        """The points earned, with what counts of More, and without what could not be judged."""
+        """Return the points earned, with what counts of More, and without what could not be judged."""
         return self.counting.score({verdict.exercise: verdict.points for verdict in self.verdicts})
 
     @property
     def bonus(self) -> float:
-        """The extra credit for speed."""
+        """Return the extra credit for speed."""
         return sum(v.bonus for v in self.verdicts if self.counting.ways[v.exercise] != "dropped")
 
     @property
@@ -62,7 +62,7 @@ class GradedNotebook:
         return "\n\n".join([*(render.text(verdict) for verdict in self.verdicts), total])
 
     def tree(self) -> dict:
-        """Plain data for a program: the same numbers and sentences; points are None if an exercise could not be judged."""
+        """Return plain data for a program: the same numbers and sentences; points are None if an exercise could not be judged."""
         numbers = {
             "points": self.points if self.judged else None,
             "out_of": self.out_of,
@@ -72,7 +72,7 @@ class GradedNotebook:
         return {"unit": self.unit, "student": self.student, "version": VERSION, **numbers, "verdicts": verdicts}
 
     def html(self) -> str:
-        """A page of its own, everything escaped."""
+        """Render a page of its own, everything escaped."""
         environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True)
         return environment.get_template("single.html.j2").render(
             g=self, findings=map(render.html, self.verdicts), version=VERSION
@@ -80,7 +80,7 @@ class GradedNotebook:
 
 
 def unit_of(path: Path) -> str:
-    """The unit that a notebook belongs to, by the ids of its cells. Raises submission.Problem if it is none of ours."""
+    """Return the unit that a notebook belongs to, by the ids of its cells. Raises submission.Problem if there is none."""
     unit = files.unit_of(submission.load(path))
     if not unit:
         raise submission.Problem(
@@ -92,8 +92,8 @@ def unit_of(path: Path) -> str:
 def grade(
     path: Path, student: str, *, unit: str = "", accept_risk: bool = False, counting: ExerciseCounts | None = None
 ) -> GradedNotebook:
-    """Judges a notebook as the class's would be, after the unit's published solutions. submission.Problem, ValueError,
-    sandbox.NoSandbox or canary.Broken, with a sentence.
+    """Judge a notebook as the class's would be, after the unit's published solutions. Raises submission.Problem, ValueError,
+    sandbox.NoSandbox or canary.Broken, with a message.
 
     counting   how exercises count; as the course says, if nobody says otherwise
     student    whose hidden inputs are drawn: the same name as in the class gives the same verdict
@@ -111,8 +111,8 @@ def grade(
 
 
 def verdicts(unit: str, student: str, path: Path) -> dict[str, Verdict]:
-    """The verdicts on one submitted notebook, from disk where they exist: what nbgrader's autograde enters, one notebook after
-    the other. Raises canary.Broken if the published solutions do not earn everything."""
+    """Return the verdicts on one submitted notebook, from disk where they exist: nbgrader's autograde enters these, one notebook after the
+    other. Raises canary.Broken if the published solutions do not earn everything."""
     if not hasattr(_local, "judge") or _local.judge.folder != grader.home():
         _local.judge, _local.proven = Judge(accept_risk=bool(os.environ.get("GRADER_ACCEPT_RISK"))), set()
     if unit not in _local.proven:
@@ -122,7 +122,7 @@ def verdicts(unit: str, student: str, path: Path) -> dict[str, Verdict]:
 
 
 def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[str, Verdict]:
-    """A verdict for each exercise of the unit, whatever the notebook is like."""
+    """Return a verdict for each exercise of the unit, whatever the notebook is like."""
     exercises = list(grader.exercises(unit).values())
     read = submission.read(path, exercises, grader.released(unit))
     budget = CpuBudget()

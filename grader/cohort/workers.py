@@ -18,6 +18,7 @@ import threading
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from socket import socket
 from typing import Any, Protocol
 
 import torch
@@ -26,7 +27,8 @@ import grader
 from course_lib import execution
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import twists, unit_of
-from grader.child import memory
+from grader.child import memory, sandbox
+from grader.child.nursery import Nursery
 from grader.cohort import canary
 from grader.judging import judge as judging
 from grader.judging import verdicts
@@ -38,8 +40,8 @@ AHEAD = 2  # jobs handed out per worker, so that none waits for the next
 
 @dataclass(frozen=True)
 class QueuedAnswer:
-    """An exercise's id, the cells that a student defines its function by, the seed of the hidden inputs, and the name of the
-    task that is the student's, "" for the exercise's own."""
+    """An answer to judge: an exercise's id, the cells that define its function, the seed of the hidden inputs, and the key of the student's
+    twist, "" for none."""
 
     exercise: str
     cells: tuple[tuple[str, str], ...]
@@ -47,14 +49,19 @@ class QueuedAnswer:
     twist: str = ""
 
     @property
+    def module(self) -> str:
+        """The name of the unit's module."""
+        return self.exercise.partition(".")[0]
+
+    @property
     def task(self) -> Exercise:
-        """The exercise as it is asked of the student."""
+        """Return the exercise with the student's twist."""
         return twists.named(self.exercise, self.twist)
 
 
 @dataclass(frozen=True)
 class JudgingJob:
-    """Answers of one student to judge. `version`: what verdicts.code_version() is where the class is kept.
+    """Answers of one student to judge. `version`: what verdicts.code_version() of their unit is where the class is kept.
 
     canary    a published answer that a worker judges before its first job with it
     """
@@ -69,20 +76,20 @@ class JudgingJob:
     patient: bool = False  # nobody waits: its answers may be judged one by one, should they disturb one another
 
     def apart(self) -> list[JudgingJob]:
-        """A job for each answer."""
+        """Split the job into one for each answer."""
         return [replace(self, answers=(answer,)) for answer in self.answers]
 
 
 class WorkerDied(RuntimeError):
-    """Raised where the process that had the job is gone: killed, out of memory, crashed, or its machine was taken away."""
+    """Raised where a job's process died: killed, out of memory, crashed, or its machine was taken away."""
 
 
 class OtherVersion(RuntimeError):
-    """Raised where a worker has other code, another torch or another Triton than the instructor's machine, in one sentence."""
+    """Raised, with a message, where a worker has other code, another torch or another Triton than the instructor's machine."""
 
 
 class WorkersLost(RuntimeError):
-    """Raised where nobody is left to judge; the message is one sentence, with what to do."""
+    """Raised, with instructions, where no worker is left to judge."""
 
 
 class NoCluster(WorkersLost):
@@ -90,51 +97,53 @@ class NoCluster(WorkersLost):
 
 
 class Workers(Protocol):
-    """A place for jobs."""
+    """Interface of the pools of workers that run jobs."""
 
     @property
     def died(self) -> tuple[type[Exception], ...]:
-        """The exceptions of a future that mean that the job's worker is gone."""
+        """Return the exceptions of a future that mean that the job's worker died."""
         ...
 
     @property
     def slots(self) -> int:
-        """Jobs to have handed out at a time."""
+        """Return how many jobs to submit at a time."""
         ...
 
     def device(self, mode: grader.GPUMode) -> str:
-        """verdicts.device() of the workers that have a GPU."""
+        """Return verdicts.device() of the workers that have a GPU."""
         ...
 
     def places(self, mode: grader.GPUMode) -> list[str]:
-        """verdicts.place() of each worker."""
+        """Return verdicts.place() of each worker."""
         ...
 
     def submit(self, job: JudgingJob) -> Future[tuple[list[Any], dict[str, float]]]:
-        """The future of judge(job)."""
+        """Submit a job, and return the future of judge(job)."""
         ...
 
     def close(self, *, now: bool = False) -> None:
-        """Let the workers go; now: also those that still judge."""
+        """Shut down; now: also workers that still judge."""
         ...
 
 
 # ------------------------------------------------------------------------------------------------ in a worker
 
 _own = threading.local()
+_doors: list[socket] = []  # of the nursery where this worker's zygote comes from, if there is one
 
 
 def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
     """(the verdicts as trees, seconds by phase). judge.Postponed unless the job is patient; canary.Broken, GraderFailed or another
     exception if our own machinery fails."""
-    if job.version != verdicts.code_version():
+    if job.version != verdicts.code_version(job.answers[0].module):
         raise OtherVersion(
             f"A worker on {os.uname().nodename} has another version of the course, of torch or of Triton than this "
             "machine. Give every worker the same checkout and environment, then start the workers again."
         )
     if not hasattr(_own, "judge"):
         torch.set_num_threads(1)  # workers fill the cores, not their threads
-        _own.judge, _own.heard, _own.warm = judging.Judge(accept_risk=accept_risk), set(), ""
+        door = next(iter(_doors), None)
+        _own.judge, _own.heard, _own.warm = judging.Judge(accept_risk=accept_risk, door=door), set(), ""
         gc.set_threshold(100_000)  # there is hardly any garbage in the messages of a submission
     _own.judge.gpu = job.gpu
     if job.canary and job.canary not in _own.heard:
@@ -157,6 +166,12 @@ def _answers(*answers: QueuedAnswer) -> list[judging.JudgedAnswer]:
     return [(of.task, of.cells, of.seed) for of in answers]
 
 
+def held() -> int:
+    """Bytes that this worker and its zygote hold."""
+    forked = _own.judge.zygote.forked if hasattr(_own, "judge") else 0  # another process is its parent
+    return memory.resident(os.getpid()) + (memory.resident(forked) if forked else 0)
+
+
 def verdicts_of(trees: list[Any]) -> list[Verdict]:
     """Read verdicts from trees of plain data."""
     return wire.from_tree(list[Verdict], trees)
@@ -167,7 +182,7 @@ def verdicts_of(trees: list[Any]) -> list[Verdict]:
 
 class Local:
     """`count` processes of this machine, each replaced when it dies, or holds more than memory.WORKER when a job is done. With
-    GPUs, each has one in sight."""
+    GPUs, each has one in sight. Where no bubblewrap keeps their zygotes apart, one nursery forks these."""
 
     died = (WorkerDied,)
 
@@ -181,6 +196,8 @@ class Local:
         self.threads = ThreadPoolExecutor(count, thread_name_prefix="worker")  # each waits for a process of its own
         self.local = threading.local()
         self.pids: dict[int, int] = {}  # seat -> the process that sits there
+        self.nursery: Nursery | None = None
+        self.starting = threading.Lock()
 
     @property
     def slots(self) -> int:
@@ -200,15 +217,24 @@ class Local:
             self.local.seat, self.local.process = self.seats.get(), None
         try:
             if self.local.process is None:
-                self.local.process = ProcessPoolExecutor(1, self.context, _sit_down, (self.local.seat,))
+                seat = self.local.seat, self._door()
+                self.local.process = ProcessPoolExecutor(1, self.context, _sit_down, seat)
                 self.pids[self.local.seat] = self.local.process.submit(os.getpid).result()
             judged = self.local.process.submit(judge, job, self.accept_risk).result()
-            if memory.resident(self.pids[self.local.seat]) > memory.WORKER:
+            if self.local.process.submit(held).result() > memory.WORKER:
                 self._stand_up()
             return judged
         except BrokenProcessPool:
             self._stand_up()
             raise WorkerDied("the process that judged it ended") from None
+
+    def _door(self) -> socket | None:
+        """Where the next worker gets its zygote."""
+        if sandbox.bubblewrap_works():
+            return None
+        with self.starting:
+            self.nursery = self.nursery or Nursery()
+            return self.nursery.door
 
     def _stand_up(self) -> None:
         """Let this thread's process go: the next job has another."""
@@ -220,10 +246,13 @@ class Local:
         for pid in list(self.pids.values()) if now else ():
             os.kill(pid, signal.SIGKILL)
         self.threads.shutdown(cancel_futures=True)
+        if self.nursery:
+            self.nursery.close()
 
 
-def _sit_down(seat: int) -> None:
+def _sit_down(seat: int, door: socket | None) -> None:
     """Prepare a new worker: it ignores Ctrl-C, goes when the process that started it goes, and sees one GPU."""
+    _doors[:] = [door] if door else []
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
@@ -235,7 +264,7 @@ def _sit_down(seat: int) -> None:
 
 
 class Dask:
-    """The workers of a Dask scheduler, as many as there are at each moment. Needs the extra `cluster`.
+    """Workers of a Dask scheduler, as many as there are at each moment. Needs the extra `cluster`.
 
     A worker that was started with `--resources GPU=1` judges answers with kernels, and those go nowhere else; if there
     is none, they go anywhere and no GPU runs them.
@@ -279,11 +308,11 @@ class Dask:
 
     @functools.cached_property
     def with_gpu(self) -> list[str]:
-        """The workers that have a GPU."""
+        """List the workers that have a GPU."""
         return [address for address, worker in self._workers().items() if worker["resources"].get("GPU")]
 
     def device(self, mode: grader.GPUMode) -> str:
-        """Raise NoCluster if the workers' GPUs differ: a class is timed on one kind."""
+        """Return the GPU of the workers that have one. Raises NoCluster if they differ: a class is timed on one kind."""
         told: Any = self.client.run(verdicts.device, mode, workers=self.with_gpu) if self.with_gpu else {}
         found = sorted(set(told.values()))
         if len(found) > 1:

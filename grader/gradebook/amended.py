@@ -19,7 +19,7 @@ from grader.nbgrader_config import ROOT
 
 
 def amend(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
-    """Give the gradebook of `home` the cells of the unit's source, if there are submissions of it.
+    """Update the gradebook of `home` to the cells of the unit's source, if there are submissions of it.
 
     Return sentences that say what has changed, including the marks by hand that went with a dropped exercise.
     """

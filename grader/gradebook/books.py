@@ -39,7 +39,7 @@ from tritontrace.replay import wire
 
 
 class Books:
-    """The books of one unit under `home`. Raises ValueError if nbgrader cannot register the unit.
+    """Enters submissions of one unit into the gradebook of `home`. Raises ValueError if nbgrader cannot register the unit.
 
     device   the GPU on which answers are judged, as verdicts.device() has it
     changes  sentences: exercises that the unit has gained or lost since somebody handed it in
@@ -67,8 +67,8 @@ class Books:
         self.cpu: Counter[str] = Counter()
 
     def enter(self, student: str, verdicts: Mapping[str, Verdict], read: submission.Submission) -> str:
-        """Write a submission's verdicts down: "ok", or a sentence. A failure is that sentence, so that the next
-        submission goes on; only disk.WriteRefused is raised, since all others would fail, too."""
+        """Enter a submission's verdicts into the gradebook. Return "ok", or a message on a failure, so that the next submission goes on;
+        only disk.WriteRefused is raised, since all others would fail, too."""
         if problem := submission.misnamed(student):
             return problem
         found = self._known(student, verdicts, read)

@@ -19,7 +19,7 @@ from grader.nbgrader_config import ROOT, config
 
 
 def schema() -> str:
-    """The version of nbgrader's tables, which it notes in a new gradebook. nbgrader starts a process to ask Alembic for it, which
+    """Return the version of nbgrader's tables, which it notes in a new gradebook. nbgrader starts a process to ask Alembic for it, which
     takes 1.7 s of CPU; Alembic is asked here."""
     return ScriptDirectory(ALEMBIC_DIR).get_current_head()
 
@@ -28,7 +28,7 @@ nbgrader.api.get_alembic_version = schema
 
 
 def register(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
-    """Puts the unit's cells and points into the gradebook of `home`. Raises ValueError if nbgrader cannot.
+    """Put the unit's cells and points into the gradebook of `home`. Raises ValueError if nbgrader cannot.
 
     The notebook that students get is not written: that is the build's work. Returns what amended.amend says.
     """
@@ -40,7 +40,7 @@ def register(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
 
 
 def convert(converter: type, settings, unit: str, student: str = "*") -> str:
-    """Runs one of nbgrader's converters. Returns a sentence if it failed, with the last error of its log.
+    """Run one of nbgrader's converters. Return a message if it failed, with the last error of its log, else "".
 
     Raises disk.WriteRefused if the disk is full or read-only: whatever comes next would fail as well.
     """

@@ -40,26 +40,26 @@ class ExerciseCounts:
         return [id for id in self.exercises if self.ways[id] == way]
 
     def worth(self, id: str) -> float:
-        """The points of an exercise that are part of the maximum."""
+        """Return the points of an exercise that are part of the maximum."""
         return self.exercises[id].points if self.ways[id] == "path" else 0.0
 
     @property
     def in_the_maximum(self) -> dict[str, float]:
-        """Exercise -> its points that are part of the maximum."""
+        """Map each exercise to its points that are part of the maximum."""
         return {id: self.worth(id) for id in self.exercises}
 
     @property
     def out_of(self) -> float:
-        """The unit's maximum: the points of its path."""
+        """Return the unit's maximum: the points of its path."""
         return sum(self.in_the_maximum.values())
 
     @property
     def more(self) -> float:
-        """The points that can be earned in More."""
+        """Return the points that can be earned in More."""
         return sum(self.exercises[id].points for id in self.ids("more"))
 
     def extra(self, points: Mapping[str, float | None]) -> dict[str, float]:
-        """Exercise of More -> how many of its points count, by what was earned in all exercises; earlier ones go first."""
+        """Map each exercise of More to how many of its points count, by what was earned in all exercises; earlier ones go first."""
         room = self.out_of - sum(points.get(id) or 0.0 for id in self.ids("path"))
         counted = {}
         for id in self.ids("more"):
@@ -69,17 +69,17 @@ class ExerciseCounts:
         return counted
 
     def score(self, points: Mapping[str, float | None]) -> float:
-        """The points of a unit: those of the path, and what counts of More; without extra credit for speed."""
+        """Sum the points of a unit: those of the path, and what counts of More; without extra credit for speed."""
         return sum(points.get(id) or 0.0 for id in self.ids("path")) + sum(self.extra(points).values())
 
 
 def of(home: Path | None, unit: str) -> ExerciseCounts:
-    """How the exercises of a unit count in the class whose state lies in `home`, or as the course says where there is none."""
+    """Return how the exercises of a unit count in the class whose state lies in `home`, or as the course says where there is none."""
     return made(unit, rules_of(home, unit) if home else {})
 
 
 def made(unit: str, rules: Mapping[str, Any]) -> ExerciseCounts:
-    """How the exercises of a unit count under these rules, as counts.json has them."""
+    """Return how the exercises of a unit count under these rules, in the form of counts.json."""
     exercises = grader.exercises(unit)
     said = rules.get("exercises", {})
     ways = {id: said.get(id, e.track) for id, e in exercises.items()}
@@ -87,15 +87,15 @@ def made(unit: str, rules: Mapping[str, Any]) -> ExerciseCounts:
 
 
 def rules_of(home: Path, unit: str) -> dict[str, Any]:
-    """Return what the class says that differs from the course: {"exercises": {id: way}, "above": bool}; {} if it says nothing."""
+    """Return the class's rules that differ from the course: {"exercises": {id: way}, "above": bool}; {} if there are none."""
     return disk.read(home / "counts.json").get(unit, {})
 
 
 def set_rules(
     home: Path, unit: str, ways: Mapping[Counting, Collection[str]] = {}, above: bool | None = None
 ) -> ExerciseCounts:
-    """Say how exercises of a unit count; all others stay as they are. Raises ValueError for an exercise that the unit has not,
-    or for one that is named twice."""
+    """Save how exercises of a unit count; all others stay as they are. Raises ValueError for an exercise that the unit does not have, or
+    for one that is named twice."""
     exercises, chosen = grader.exercises(unit), {}
     for way, ids in ways.items():
         for id in ids:

@@ -27,7 +27,7 @@ from grader.judging import submission
 
 @dataclass(frozen=True)
 class KnownSubmission:
-    """Facts that grader.gradebook.books knows about a submission.
+    """Facts about a submission that grader.gradebook.books has already read.
 
     same     the exercises with points by hand that a person gave, or has looked at, for the very answer that is there now
     extra    those whose extra credit was given by hand
@@ -46,7 +46,7 @@ _handed: dict[str, KnownSubmission] = {}  # by student
 
 @contextlib.contextmanager
 def at_hand(student: str, known: KnownSubmission) -> Iterator[None]:
-    """Hand these facts to the chain while this is open, so that it asks nobody for them."""
+    """Pass these facts to nbgrader's converters inside the block, so that they need not look them up."""
     _handed[student] = known
     try:
         yield
@@ -55,12 +55,12 @@ def at_hand(student: str, known: KnownSubmission) -> Iterator[None]:
 
 
 def of(names: dict) -> KnownSubmission:
-    """The facts known about the submission that nbgrader's `resources["nbgrader"]` names."""
+    """Return the known facts about the submission that nbgrader's `resources["nbgrader"]` names."""
     return _handed.get(names["student"], KnownSubmission())
 
 
 def read(config, names: dict) -> submission.Submission:
-    """The submission; it is read from its file if it is not at hand."""
+    """Return the submission, read from its file unless it is already known."""
     if (here := of(names).read) is not None:
         return here
     course = CourseDirectory(config=config)
@@ -71,14 +71,14 @@ def read(config, names: dict) -> submission.Submission:
 
 
 def folder(config, names: dict) -> Path:
-    """The folder in which the submission lies."""
+    """Return the folder of the submission."""
     course = CourseDirectory(config=config)
     return Path(course.format_path(course.submitted_directory, names["student"], names["assignment"]))
 
 
 @contextlib.contextmanager
 def gradebook(names: dict) -> Iterator[Gradebook]:
-    """The gradebook; it is opened for this block if it is not at hand."""
+    """Yield the open gradebook, or open it for this block."""
     if (book := of(names).book) is not None:
         yield book
     else:
@@ -87,13 +87,13 @@ def gradebook(names: dict) -> Iterator[Gradebook]:
 
 
 def counting(names: dict) -> counts.ExerciseCounts:
-    """How the exercises of the unit count in the class whose gradebook this is."""
+    """Return how the exercises of the unit count in the class whose gradebook this is."""
     return counts.of(Path(names["db_url"].removeprefix("sqlite:///")).parent, names["assignment"])
 
 
 class LookedUp:
-    """A gradebook that knows the grades and comments of one submitted notebook by two queries, and is committed once. nbgrader asks for
-    each by a query over seven tables, and commits each, which takes longer than all else that is done with them."""
+    """A gradebook that reads the grades and comments of one submitted notebook by two queries, and commits once. nbgrader needs a query
+    over seven tables for each, and commits each, which takes longer than all else that is done with them."""
 
     def __init__(self, book: Gradebook, *where: str) -> None:
         self.book, self.where = book, where
@@ -136,8 +136,8 @@ class _Uncommitted:
 
 
 class InTheBook(NbGraderPreprocessor):
-    """A base to put before one of nbgrader's preprocessors: it then works in the gradebook that is at hand, where nbgrader's own
-    opens another."""
+    """Mixin to put before one of nbgrader's preprocessors: it then works in the gradebook that is already open, where nbgrader's own opens
+    another."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
@@ -151,4 +151,4 @@ class InTheBook(NbGraderPreprocessor):
         return nb, resources
 
     def settle(self, resources: dict) -> None:
-        """Do what is left for the notebook when its cells are done."""
+        """Finish the notebook when its cells are done; a hook for subclasses."""

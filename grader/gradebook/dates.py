@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def utc(when: str) -> datetime:
-    """The date in UTC, of local time if `when` names no zone. Raises ValueError if it is none.
+    """Parse a date and return it in UTC; local time if `when` names no zone. Raises ValueError if it is malformed.
 
     Not by nbgrader's parser, which takes the zone +0100 for 100 seconds.
     """

@@ -49,7 +49,7 @@ class _NotebookAlone:
 
 
 def plain(path: Path, most: int) -> bytes:
-    """The content of a file. Raises OSError if it is a link, no file, or larger than `most` bytes."""
+    """Read a regular file. Raises OSError if it is a link, no file, or larger than `most` bytes."""
     if not path.is_file():
         raise OSError("it is not there, or no file")
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
@@ -60,11 +60,11 @@ def plain(path: Path, most: int) -> bytes:
 
 
 class Release(_NotebookAlone, ExchangeReleaseAssignment):
-    """Releases the notebook alone."""
+    """nbgrader's release step, for the notebook alone."""
 
 
 class Collect(_NotebookAlone, ExchangeCollect):
-    """Collects the notebook, the notes and a request. Who hands in the same notebook again, for the sake of a request, was no later."""
+    """nbgrader's collect step, for the notebook, the notes and a request. The same notebook again, for a request, is no later."""
 
     def do_copy(self, src: str, dest: str, log: object = None) -> None:
         super().do_copy(src, dest, log)

@@ -17,8 +17,8 @@ from grader.gradebook.exchange import NOTE_BYTES, NOTES
 
 
 class GetGrades(InTheBook, GetsScores):
-    """nbgrader's, which puts points and comments into the cells. Whether the points were given by hand goes along, with the verdict,
-    and what neither the judge nor a person has given points has none, where nbgrader says 0."""
+    """nbgrader's preprocessor that puts points and comments into the cells, extended by the verdict and by whether points were given by
+    hand. Cells that have no points from judge or person have none, where nbgrader says 0."""
 
     def _get_score(self, cell: NotebookNode, resources: dict) -> None:
         super()._get_score(cell, resources)
@@ -43,7 +43,7 @@ class GetGrades(InTheBook, GetsScores):
 
 
 def carry_notes(*, assignment: str, student: str, notebooks: Iterable[str]) -> None:
-    """nbgrader's hook after each submission: the two notes of its exchange go along, and no other file."""
+    """Copy the two note files of a submission to the next stage, as nbgrader's hook after each submission."""
     for source in (Path(notebook).with_name(note) for notebook in notebooks for note in NOTES):
         step, *names = source.parts[-4:-1]
         following = {"submitted": "autograded", "autograded": "feedback"}.get(step)

@@ -30,8 +30,8 @@ DAY = 24 * 3600
 
 
 class ByTheDay(LateSubmissionPlugin):
-    """Takes a share of the points earned for each day begun. 0 percent, the default, takes nothing. What a unit has in late.json
-    goes before the configuration."""
+    """nbgrader's plugin for late penalties: takes a share of the points earned for each day begun. 0 percent, the default, takes nothing.
+    What a unit has in late.json goes before the configuration."""
 
     percent = Float(0.0, min=0, max=100, help="Of the points earned, for each day begun.").tag(config=True)
     grace_minutes = Float(10.0, min=0, help="Lateness that nobody minds.").tag(config=True)
@@ -53,7 +53,7 @@ RULES = ("percent", "grace_minutes", "at_most")
 
 
 def penalty(rules: Mapping[str, float], score: float, seconds_late: float) -> float | None:
-    """The points that lateness takes under rules by the names in RULES; None if it takes nothing."""
+    """Return the points that lateness takes under rules by the names in RULES; None if it takes nothing."""
     if not rules["percent"] or seconds_late <= 60 * rules["grace_minutes"]:
         return None
     taken = min(rules["at_most"], rules["percent"] * math.ceil(seconds_late / DAY))
@@ -61,12 +61,12 @@ def penalty(rules: Mapping[str, float], score: float, seconds_late: float) -> fl
 
 
 def rules_of(home: Path, unit: str) -> dict[str, float]:
-    """The cost of lateness in a unit, by the names in RULES; {} if only the configuration says it."""
+    """Return the rules of lateness in a unit, by the names in RULES; {} if only the configuration has them."""
     return disk.read(home / "late.json").get(unit, {})
 
 
 def set_rules(home: Path, unit: str, **rules: float | None) -> None:
-    """Say what lateness costs in a unit; what is None stays as it is."""
+    """Save what lateness costs in a unit; what is None stays as it is."""
     path = home / "late.json"
     known = disk.read(path)
     known[unit] = known.get(unit, {}) | {name: value for name, value in rules.items() if value is not None}
@@ -74,7 +74,7 @@ def set_rules(home: Path, unit: str, **rules: float | None) -> None:
 
 
 def set_due(home: Path, unit: str, when: str) -> datetime:
-    """Writes the due date of a unit, as dates.utc reads it; returns it in UTC."""
+    """Save the due date of a unit, as dates.utc reads it; return it in UTC."""
     due = dates.utc(when)
     with results.book(home) as book:
         book.update_or_create_assignment(unit, duedate=due)
@@ -82,13 +82,13 @@ def set_due(home: Path, unit: str, when: str) -> datetime:
 
 
 def without_times(home: Path, unit: str) -> bool:
-    """Whether there are submissions of a unit, and none says when it was handed in."""
+    """Whether there are submissions of a unit, and none has a timestamp."""
     folders = [notebook.parent for notebook in home.glob(f"submitted/*/{unit}/{unit}.ipynb")]
     return bool(folders) and not any((folder / "timestamp.txt").is_file() for folder in folders)
 
 
 def unheard_of(home: Path, student: str) -> str:
-    """A sentence if the class has no such student yet, in the gradebook or among the submissions; else ""."""
+    """Return a message if the class has no such student yet, in the gradebook or among the submissions; else ""."""
     with results.book(home) as book:
         known = {s.id for s in book.students} | {folder.name for folder in home.glob("submitted/*")}
     if student in known:
@@ -100,7 +100,7 @@ def unheard_of(home: Path, student: str) -> str:
 
 
 def extend(home: Path, unit: str, student: str, days: float) -> datetime | None:
-    """Gives one student more time, in place of what was given before; returns the new due date, None if the unit has none.
+    """Give one student more time, replacing an earlier extension; return the new due date, None if the unit has none.
 
     Raises ValueError if the gradebook does not know the unit.
     """

@@ -37,7 +37,7 @@ from tritontrace.replay import wire
 
 
 class WriteVerdicts(NbGraderPreprocessor):
-    """Takes the place of nbgrader's Execute: each test cell's output is the judge's verdict, as HTML and as a number."""
+    """Replacement of nbgrader's Execute: each test cell's output becomes the judge's verdict, as HTML and as a number."""
 
     judge = Unicode(help="(unit, student, path) -> {exercise: Verdict}, by its dotted name").tag(config=True)
 
@@ -93,7 +93,7 @@ def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
 
 
 def answer(read: submission.Submission, exercise: Exercise) -> str:
-    """A hash of a student's answer to an exercise, or of the whole notebook where there is none."""
+    """Hash a student's answer to an exercise, or the whole notebook where there is none."""
     try:
         sources = [source for _, source in read.answer(exercise).cells]
     except submission.Problem:
@@ -102,14 +102,14 @@ def answer(read: submission.Submission, exercise: Exercise) -> str:
 
 
 def bonus(verdict: Verdict) -> float:
-    """The extra credit for speed of a verdict."""
+    """Return the extra credit for speed of a verdict."""
     return max(float(verdict.bonus), 0.0) if math.isfinite(verdict.bonus) else 0.0
 
 
 def extras(
     counting: counts.ExerciseCounts, verdicts: Mapping[str, Verdict], by_hand: Mapping[str, float | None]
 ) -> dict[str, float]:
-    """Exercise that has been judged -> its extra credit: for speed, and in More what counts of its points.
+    """Map each judged exercise to its extra credit: for speed, and in More what counts of its points.
 
     by_hand    exercise -> the points that a person gave; None, or nothing, where the judge's count
     """
@@ -126,13 +126,13 @@ def _no_verdict(sentence: str) -> NotebookNode:
 
 
 class SaveAutoGrades(InTheBook, nbgrader.preprocessors.SaveAutoGrades):
-    """nbgrader's, which puts the scores of the test cells into the gradebook."""
+    """nbgrader's preprocessor that saves the scores of the test cells to the gradebook."""
 
 
 class SaveExtras(NbGraderPreprocessor):
-    """Runs after SaveAutoGrades: takes the score away where there is no verdict, saves what counts of More, and the bonus for
-    speed, as nbgrader's extra credit, and leaves what a person should look at as a comment on its exercise, with formgrader's flag on the
-    submission. The flag goes when a person takes it away.
+    """Preprocessor after SaveAutoGrades: removes the score where there is no verdict, saves extra credit (what counts of More, and the
+    bonus for speed), and leaves what a person should look at as a comment on its exercise, with formgrader's flag on the submission. The
+    flag goes when a person takes it away.
 
     SaveAutoGrades asks for a review of all points given by hand; here of those alone whose answer has changed since.
     """
@@ -180,7 +180,7 @@ class SaveExtras(NbGraderPreprocessor):
 
 
 class AssignLatePenalties(InTheBook, nbgrader.preprocessors.AssignLatePenalties):
-    """nbgrader's, which asks its plugin (grader/gradebook/late.py) what lateness costs."""
+    """nbgrader's preprocessor that gets the late penalty from its plugin (grader/gradebook/late.py)."""
 
     def settle(self, resources: dict) -> None:
         self.db_url = resources["nbgrader"]["db_url"]  # the plugin looks there

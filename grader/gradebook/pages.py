@@ -80,7 +80,7 @@ def _rendered(kind: str, source: str) -> str:
 
 
 def plain(source: str) -> str:
-    """A cell as it was typed, as far as a person will read."""
+    """Render a cell as typed, escaped and cut to a readable length, as HTML."""
     rest = len(source) - MAX_RENDERED
     more = f"\n... and {rest} more characters" if rest > 0 else ""
     return f'<div class="highlight"><pre>{html.escape(source[:MAX_RENDERED])}{more}</pre></div>'
@@ -92,7 +92,7 @@ _known: OrderedDict[SourceCell, str] = OrderedDict()  # the latest
 
 
 def render(cells: Iterable[SourceCell]) -> None:
-    """Render the cells ahead of use; one child renders those that are not at hand."""
+    """Render cells into the cache, in one child process."""
     wanted = list(dict.fromkeys(cells))
     missing = [cell for cell in wanted if cell not in _known]
     for cell in wanted:
@@ -116,7 +116,7 @@ def _page(kind: str, source: str) -> str:
 
 
 class Render(NbGraderPreprocessor):
-    """Renders a notebook's cells together."""
+    """Preprocessor that renders all cells of a notebook at once."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         render([("code" if cell.cell_type == "code" else "markdown", cell.source) for cell in nb.cells])
@@ -124,17 +124,17 @@ class Render(NbGraderPreprocessor):
 
 
 def safe_markdown(source: str) -> str:
-    """Markdown -> HTML without anything active, as nbconvert's filter of that place."""
+    """Convert Markdown to HTML without anything active, as nbconvert's filter of that name would."""
     return _page("markdown", source)
 
 
 def highlighted(source: str, language: str | None = None, metadata: dict | None = None) -> str:
-    """Python with its colours, as nbconvert's filter of that place."""
+    """Highlight Python as HTML, as nbconvert's filter of that name would."""
     return _page("code", source)
 
 
 def numbered(source: str, verdict: Verdict | None) -> str:
-    """Python with its colours and the cell's own numbers of lines; those of them that a verdict blames are lit."""
+    """Highlight Python with the cell's own line numbers; lines that a verdict blames are lit."""
     before, pre, rest = highlighted(source).partition("<pre>")
     code, end, after = rest.rpartition("</pre>")
     first = len(source) - len(source.lstrip("\n")) if "<span></span>" in code else 0  # which the colours leave out
@@ -155,8 +155,8 @@ def _blamed(verdict: Verdict | None) -> set[int]:
 
 
 class FeedbackPage(HTMLExporter):
-    """HTMLExporter without its last step, which reads the whole page again to give images without an `alt` one: that takes
-    longer than all the others together."""
+    """HTMLExporter without its last step, which parses the whole page again to add `alt` to images: that takes longer than all the others
+    together."""
 
     def from_notebook_node(self, nb: NotebookNode, resources: dict | None = None, **kw) -> tuple[str, dict]:
         resources = self._init_resources(resources)

@@ -20,7 +20,7 @@ LANGUAGE = {"name": "python"}  # no version: the same notebook whatever Python b
 
 
 class ClearSolutions(ClearedByNbgrader):
-    """nbgrader's. In a dict of answers `...` stands for each answer already, and nothing is left of the solution below it."""
+    """nbgrader's preprocessor that removes solutions. In a dict of answers `...` stands for each already, and the rest is removed."""
 
     def preprocess_cell(self, cell: NotebookNode, resources: dict, index: int) -> tuple[NotebookNode, dict]:
         cell, resources = super().preprocess_cell(cell, resources, index)
@@ -31,7 +31,7 @@ class ClearSolutions(ClearedByNbgrader):
 
 
 class SetPoints(NbGraderPreprocessor):
-    """Gives each check the points that it has in the class (grader/gradebook/counts.py): those of an exercise on its path, else 0."""
+    """Preprocessor that sets the points of each check in the class (grader/gradebook/counts.py): those of a path's exercise, else 0."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         counting = current_submission.counting(resources["nbgrader"])
@@ -44,7 +44,7 @@ class SetPoints(NbGraderPreprocessor):
 
 
 class NameRelease(NbGraderPreprocessor):
-    """The last step of generate_assignment: the notebook says which release it is, so that it is judged as what was handed out
+    """Last step of generate_assignment: writes the release's hash into the notebook, so that it is judged as it was handed out
     (grader/judging/releases.py). Another text between the code makes no other release."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
@@ -58,7 +58,7 @@ class NameRelease(NbGraderPreprocessor):
 
 
 class StripMetadata(NbGraderPreprocessor):
-    """A late step of generate_assignment: nothing of the machine that executed the instructor's notebook remains."""
+    """Late step of generate_assignment: removes all traces of the machine that executed the instructor's notebook."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         for cell in nb.cells:

@@ -15,7 +15,7 @@ SHOWN = 300  # letters of a request in a table
 
 
 def of_unit(home: Path, unit: str) -> dict[str, str]:
-    """Student -> what they ask for, on one line without anything that a terminal would obey."""
+    """Map each student to their request, on one line without terminal control characters."""
     asked = {}
     for path in sorted(home.glob(f"submitted/*/{unit}/{REQUEST}")):
         with contextlib.suppress(OSError):

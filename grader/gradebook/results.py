@@ -23,12 +23,12 @@ from tritontrace.replay import wire
 
 
 class NotGraded(ValueError):
-    """One sentence to the instructor."""
+    """Raised, with a message to the instructor, where nobody has been graded."""
 
 
 @dataclass(frozen=True)
 class ByHand:
-    """The contents of formgrader's fields for one exercise; None in those that nobody has touched.
+    """The contents of formgrader's fields for one exercise; None in untouched ones.
 
     points    in place of the judge's;  judged = the judge's
     extra     extra credit, which the judge writes there for an exercise that has some
@@ -48,7 +48,7 @@ class ByHand:
 
 @dataclass(frozen=True)
 class Entry:
-    """One student's line of the gradebook. Points that an instructor gave by hand are in it.
+    """One student's row of the gradebook. Points that an instructor gave by hand are in it.
 
     by_hand     exercise -> what it was given by hand, of those that were given something
     scores      exercise that counts -> points, None where nothing has been graded: "?", and never 0
@@ -88,7 +88,7 @@ class Entry:
 
 @contextlib.contextmanager
 def book(home: Path) -> Iterator[Any]:
-    """nbgrader's Gradebook of `home`, made if there is none. disk.WriteRefused where nbgrader takes a full disk for a bad entry."""
+    """Open nbgrader's Gradebook of `home`, created if there is none. Raises disk.WriteRefused where the disk is full."""
     scripts_on_path()
     home.mkdir(parents=True, exist_ok=True)
     try:
@@ -101,7 +101,7 @@ def book(home: Path) -> Iterator[Any]:
 
 
 def gradebook(home: Path, unit: str) -> list[Entry]:
-    """Everybody who has been graded in this unit, by id. Raises NotGraded if nobody has."""
+    """Return the entries of everybody who has been graded in this unit, by id. Raises NotGraded if nobody has."""
     counting = counts.of(home, unit)
     entries = []
     if (home / "gradebook.db").exists():
@@ -117,7 +117,7 @@ def gradebook(home: Path, unit: str) -> list[Entry]:
 
 
 def entry(home: Path, unit: str, student: str) -> Entry:
-    """One student's line, who has been graded."""
+    """Return the entry of one student, who has been graded."""
     with book(home) as opened:
         return _entry(opened.find_submission(unit, student), counts.of(home, unit), verdicts(home, unit, student))
 
@@ -153,7 +153,7 @@ def _entry(submitted, counting: counts.ExerciseCounts, judged: Mapping[str, Verd
 
 
 def places(entries: Iterable[Entry]) -> dict[tuple[str, ...], str]:
-    """The machines that judged somebody -> a letter for them, the commonest first; {} if everybody was judged on the same."""
+    """Map each machine that judged somebody to a letter, the commonest first; {} if everybody was judged on the same."""
     common = Counter(entry.on for entry in entries if entry.on)
     if len(common) < 2:
         return {}
@@ -167,7 +167,7 @@ def _points(grade) -> float | None:
 
 
 def by_hand(submitted, exercises: Iterable[Exercise]) -> dict[str, ByHand]:
-    """Exercise -> what stands in formgrader's fields of a submission (nbgrader's SubmittedAssignment)."""
+    """Map each exercise to the contents of formgrader's fields in a submission (nbgrader's SubmittedAssignment)."""
     grades = {grade.name: grade for notebook in submitted.notebooks for grade in notebook.grades}
     comments = {
         comment.name: comment.manual_comment for notebook in submitted.notebooks for comment in notebook.comments
@@ -186,7 +186,7 @@ def by_hand(submitted, exercises: Iterable[Exercise]) -> dict[str, ByHand]:
 
 
 def entered(home: Path, unit: str, student: str) -> dict[str, Any]:
-    """The facts from which a submission's entry was made, as grader.gradebook.books notes them; {} if it has not been entered."""
+    """Read the facts from which a submission's entry was made, as grader.gradebook.books saved them; {} if it has not been entered."""
     try:
         return dict(json.loads(entered_path(home, unit, student).read_text()))
     except (OSError, ValueError, TypeError):
@@ -194,12 +194,12 @@ def entered(home: Path, unit: str, student: str) -> dict[str, Any]:
 
 
 def entered_path(home: Path, unit: str, student: str) -> Path:
-    """The file that notes from what a submission's entry was made."""
+    """Return the file with the facts from which a submission's entry was made."""
     return home / "verdicts" / "entered" / unit / student
 
 
 def behind(home: Path, unit: str, entries: Iterable[Entry]) -> list[str]:
-    """Say who was given something by hand since the last autograde: feedback page and penalty do not know it yet."""
+    """List students who were given something by hand since the last autograde: feedback page and penalty do not include it yet."""
     students = []
     for entry in entries:
         known = entered(home, unit, entry.student)
@@ -215,24 +215,24 @@ def _graded(home: Path, unit: str, student: str) -> Path:
 
 
 def verdicts(home: Path, unit: str, student: str) -> dict[str, Verdict]:
-    """Exercise -> the verdict behind its points, as it stands in the graded notebook; without those that have none."""
+    """Map each exercise to the verdict behind its points, as the graded notebook has it; without those that have none."""
     found = map(verdict, _graded_outputs(home, unit, student))
     return {each.exercise: each for each in found}
 
 
 def verdict(graded: GradedOutput) -> Verdict:
-    """Read the verdict that an output of a graded notebook shows."""
+    """Read the verdict in an output of a graded notebook."""
     empty = wire.to_tree(Verdict("", 0.0, 0.0, []))  # an earlier version's verdicts have fewer fields
     return wire.from_tree(Verdict, empty | graded.verdict)
 
 
 def answers(home: Path, unit: str, student: str) -> dict[str, str]:
-    """Exercise -> the hash of the answer that the graded notebook has a verdict on."""
+    """Map each exercise to the hash of the answer that the graded notebook has a verdict on."""
     return {graded.verdict["exercise"]: graded.answer for graded in _graded_outputs(home, unit, student)}
 
 
 def extras(home: Path, unit: str, student: str) -> dict[str, float]:
-    """Exercise -> the extra credit that was entered with the graded notebook."""
+    """Map each exercise to the extra credit that was entered with the graded notebook."""
     return {graded.verdict["exercise"]: graded.extra for graded in _graded_outputs(home, unit, student)}
 
 

@@ -23,7 +23,7 @@ from grader.judging import submission
 
 
 class SubmissionExporter(NotebookExporter):
-    """Reads submitted notebooks through submission.read: kinds and sources come in, and nothing else.
+    """nbconvert exporter that reads submitted notebooks through submission.read: only kinds and sources of cells come in.
 
     A file that is refused becomes a notebook with one cell, which says why; its exercises then score 0.
     """
@@ -38,7 +38,7 @@ class SubmissionExporter(NotebookExporter):
 
 
 def notebook(read: submission.Submission) -> NotebookNode:
-    """The cells of a submission, with nothing else in them; where it is refused, one cell that says why."""
+    """Return the cells of a submission, with nothing else in them; where it is refused, one cell that says why."""
     cells = [_clean(cell.kind, cell.source) for cell in read.cells] or [_clean("markdown", read.problem)]
     cells = [cell | {"id": f"cell-{number}", "metadata": {}} for number, cell in enumerate(cells, 1)]
     metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
@@ -54,7 +54,7 @@ def _clean(kind: str, source: str) -> dict[str, Any]:
 
 
 class Normalise(NbGraderPreprocessor):
-    """Exactly one cell for each cell of the gradebook, with the gradebook's metadata.
+    """Preprocessor that keeps exactly one cell for each cell of the gradebook, with the gradebook's metadata.
 
     Of copies the solution that was judged stays, and the first check cell; deleted cells come back as they were handed
     out. Then no honest accident (a copy, #1083 of nbgrader) and no edit of metadata can change a score or stop a run.

@@ -12,7 +12,7 @@ Flag = tuple[str, str, str]  # student, exercise or unit, sentence
 
 
 def lines(flags: Iterable[Flag]) -> list[str]:
-    """The flags in lines "to look at: ...", fewer than there are flags."""
+    """Format flags as lines "to look at: ...", merging similar ones."""
     by_student: dict[tuple[str, str], list[Flag]] = defaultdict(list)
     for flag in flags:
         by_student[flag[0], _kind(flag[2])].append(flag)

@@ -46,7 +46,7 @@ EXCHANGE.chmod(stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
 
 
 def role(spawner) -> None:
-    """A student's server opens at home; an instructor's in the clone, with the grader's settings."""
+    """Configure a user's server: a student's opens at home; an instructor's in the clone, with the grader's settings."""
     settings = [HERE, lab.SETTINGS]
     told = {"HUB_EXCHANGE": str(EXCHANGE)}
     if spawner.user.name in INSTRUCTORS:

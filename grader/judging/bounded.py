@@ -21,11 +21,11 @@ MEMORY = 1 << 30  # bytes that it may add
 
 
 class TooMuch(ValueError):
-    """Raised where the child gave no answer. The message is a clause that follows the name of what was read."""
+    """Raised where the child ran out of time or memory. The message is a clause that follows the name of what was read."""
 
 
 def bounded(work: Callable[[], Any]) -> Any:
-    """work()'s result, a tree as in tritontrace.replay.wire, computed in a child. Raises TooMuch if it does not get there."""
+    """Compute work() in a child with limits, and return its result, a tree as in tritontrace.replay.wire. Raises TooMuch if it fails."""
     try:
         return child.run(work, seconds=SECONDS, memory=MEMORY)[0]
     except child.ChildLost as lost:

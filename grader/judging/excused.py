@@ -14,7 +14,7 @@ from tritontrace.results import Cause
 
 
 def apply(read: Submission, verdicts: Mapping[str, Verdict], worth: Mapping[str, float]) -> dict[str, Verdict]:
-    """The verdicts on a submission, with others on what is excused. worth: exercise -> its points in the maximum, 0 for those of More."""
+    """Replace the verdicts on exercises that were not handed out to the student. worth: exercise -> points in the maximum, 0 for More."""
     handed_out = [id for id in verdicts if id not in read.excused]
     most = sum(worth[id] for id in handed_out)
     share = sum(verdicts[id].points for id in handed_out if worth[id]) / most if most else 0.0

@@ -22,7 +22,7 @@ MAX_FLAGS = 20  # of one answer
 
 @dataclass(frozen=True)
 class Flag:
-    """One finding of a rule. `cell` is as in the answer, such as "cell 7"; lines count from 1 within it."""
+    """One warning of a rule about an answer. `cell` is as in the answer, such as "cell 7"; lines count from 1 within it."""
 
     rule: str
     cell: str
@@ -34,7 +34,7 @@ class Flag:
 
 
 def of_answer(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> list[Flag]:
-    """Flags that the rules raise on the cells (name, source) of one exercise's answer, in order; each rule at most once a line."""
+    """List the flags that the rules raise on the cells (name, source) of one exercise's answer, in order; each rule at most once a line."""
     try:
         return _found(exercise, cells)
     except RecursionError:

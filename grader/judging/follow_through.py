@@ -31,7 +31,7 @@ RESULTS = ("wrong", "waste", "fault", "compiler", "stopped")  # kinds of causes 
 
 
 def answers(exercises: Sequence[Exercise], read: Submission, own: Verdicts) -> dict[str, Answer]:
-    """Exercise -> its answer with published functions in place, for those of a unit that are to be judged again.
+    """Return the answers to judge again, by exercise, with published functions in place of the student's wrong earlier ones.
 
     own    the verdicts on what the student handed in
     """
@@ -46,7 +46,7 @@ def answers(exercises: Sequence[Exercise], read: Submission, own: Verdicts) -> d
 
 
 def apply(exercises: Sequence[Exercise], read: Submission, own: Verdicts, again: Verdicts) -> dict[str, Verdict]:
-    """The verdicts on a submission. again: those on `answers`."""
+    """Return the verdicts on a submission, with points given back that earlier mistakes cost. again: the verdicts on `answers`."""
     found: dict[str, Verdict] = {}
     for exercise in exercises:
         found[exercise.id] = own[exercise.id]

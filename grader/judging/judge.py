@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import grader
@@ -61,13 +62,13 @@ SUBMISSION_SECONDS = 240.0  # of CPU, for all answers of a submission and all tr
 
 
 def seed_of(secret: bytes, student: str, exercise: str) -> int:
-    """The seed of one student's hidden inputs for one exercise (63 bits: too many to try them all)."""
+    """Derive the seed of one student's hidden inputs for one exercise (63 bits: too many to try them all)."""
     digest = hmac.digest(secret, f"{student}\0{exercise}".encode(), "sha256")
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 def all_cases(exercise: Exercise, seed: int) -> list[Case]:
-    """The public cases, then the hidden ones of grader/judging/hidden, which depend on the seed; a wheel has none.
+    """List the public cases, then the hidden ones of grader/judging/hidden, which depend on the seed; a wheel has none.
 
     Whatever is drawn from the secret is hidden, in public cases too; the fixed numbers of a formula's public cases are not.
     """
@@ -78,7 +79,7 @@ def all_cases(exercise: Exercise, seed: int) -> list[Case]:
 
 
 def hidden_cases(exercise_id: str, seed: int) -> list[Case]:
-    """Draw the cases that the exercise's unit has in grader/judging/hidden."""
+    """Draw the hidden cases of an exercise from its unit's module in grader/judging/hidden."""
     unit = exercise_id.partition(".")[0]
     return importlib.import_module(f"grader.judging.hidden.{unit}").cases(exercise_id, random.Random(seed))
 
@@ -92,13 +93,23 @@ def _drawn(exercise: Exercise, case: Case) -> bool:
 
 
 class Judge:
-    """Judges answers with one zygote. Not for several threads at once; make one for each. gpu: see grader.GPUMode."""
+    """Judges answers with one zygote. Not for several threads at once; make one for each. gpu: see grader.GPUMode.
 
-    def __init__(self, folder: Path | None = None, *, accept_risk: bool = False, gpu: grader.GPUMode = "shown") -> None:
+    door    of a nursery that forks the zygote
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        accept_risk: bool = False,
+        gpu: grader.GPUMode = "shown",
+        door: socket | None = None,
+    ) -> None:
         self.gpu: grader.GPUMode = gpu
         self.folder = folder or grader.home()
         self.level = sandbox.require(accept_risk, self.folder)
-        self.zygote = Zygote()
+        self.zygote = Zygote(door)
 
     @property
     def _gpu_policy(self) -> judging.GPUPolicy | None:
@@ -110,11 +121,11 @@ class Judge:
         return course_secret(self.folder)
 
     def asked(self, exercise: Exercise, student: str) -> Exercise:
-        """The exercise as the class asks it of the student."""
+        """Return the exercise with the student's twist."""
         return twists.of_student(self.folder, student).asked(exercise)
 
     def warm(self, published: Sequence[tuple[Exercise, Sequence[tuple[str, str]]]]) -> None:
-        """Let replays know the kernels of published answers from now on: one that equals such a kernel costs less.
+        """Trace the kernels of published answers in the replay process: an answer's kernel that equals one is then cheaper.
 
         Public cases alone are traced, with numbers that are nobody's. Where that fails, everything is judged all the same.
         """
@@ -131,7 +142,7 @@ class Judge:
     def verdict(
         self, exercise: Exercise, cells: Sequence[tuple[str, str]], student: str, budget: CpuBudget | None = None
     ) -> Verdict:
-        """The verdict on an answer (its cells, in order), from disk if it is there, to the task that is the student's."""
+        """Return the verdict on an answer (its cells, in order), from disk if it is there, with the student's twist."""
         exercise, seed = self.asked(exercise, student), seed_of(self.secret, student, exercise.id)
         key, store = key_of(exercise, cells, seed, device(self.gpu)), VerdictStore(self.folder / "verdicts")
         found = store.get(key)
@@ -143,13 +154,13 @@ class Judge:
     def judge(
         self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, budget: CpuBudget | None = None
     ) -> Verdict:
-        """The verdict on one answer, observed in three children of its own."""
+        """Judge one answer, observed in three children of its own, and return the verdict."""
         return self.judge_all([(exercise, cells, seed)], budget)[0]
 
     # trap: a student's answers share three children, so one answer may change another's world: one that loses points is
     # recorded again, alone
     def judge_all(self, answers: Sequence[JudgedAnswer], budget: CpuBudget | None = None) -> list[Verdict]:
-        """The verdicts on answers of one student: those that judging each alone would find, with fewer processes.
+        """Judge answers of one student, and return the verdicts: those that judging each alone would find, with fewer processes.
 
         All that do without the same modules share three children as long as all goes well. An answer that does not earn all its
         points in the batch is recorded again alone, and judged by the new log if it differs from the first, or if a case had ended
@@ -319,7 +330,7 @@ class Judge:
 
 @dataclass
 class CpuBudget:
-    """CPU seconds that a submission may still cost. Its last child may take more than that.
+    """CPU seconds that a submission may still use. Its last child may take more than that.
 
     hurry    others are waiting: Postponed is raised as soon as its answers need children of their own
     """
@@ -329,15 +340,15 @@ class CpuBudget:
 
 
 class Postponed(RuntimeError):
-    """Raised where nothing came of the answers of a submission together: to be judged when nobody waits for it."""
+    """Raised where the answers of a submission failed in a batch: they are judged later, one by one, when nothing waits for them."""
 
 
 class GraderFailed(RuntimeError):
-    """Our own machinery failed; nothing is known of the answer, and no verdict may be kept."""
+    """Raised where the grader itself failed; nothing is known of the answer, and no verdict may be stored."""
 
 
 class NotObserved(ValueError):
-    """A child gave no answer. The message is one sentence for the student; `cause` is what it tells.
+    """Raised where a child gave no answer. The message is one sentence for the student; `cause` is the reason as data.
 
     If something was raised, the sentence is the child's own, and may hold anything that the child has seen.
     """
@@ -349,7 +360,7 @@ class NotObserved(ValueError):
 
 @dataclass(eq=False)
 class JudgingTask:
-    """An answer on its way to its verdict: cases, arguments, logs, trials; or a problem."""
+    """State of one answer while it is judged: cases, arguments, logs, trials; or a problem."""
 
     exercise: Exercise
     cells: Sequence[tuple[str, str]]
@@ -364,7 +375,7 @@ class JudgingTask:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing that others did can have touched it."""
+        """Whether the answer was judged in processes of its own, where no other answer can have interfered."""
         return "_record" in self.alone and (bool(self.problem) or "_replay" in self.alone)
 
     def __post_init__(self) -> None:
@@ -382,7 +393,7 @@ class JudgingTask:
         self.hidden = [i for i in range(len(self.cases)) if i not in self.public]
 
     def keep_public(self) -> None:
-        """Forget the hidden cases."""
+        """Drop the hidden cases."""
         self.cases = [self.cases[i] for i in self.public]
         self.calls, self.fresh = ([of[i] for i in self.public] for of in (self.calls, self.fresh))
         self.public, self.hidden = list(range(len(self.cases))), []
@@ -405,7 +416,7 @@ class JudgingTask:
         }
 
     def to_record_second(self, reply: Any) -> dict[str, Any] | None:
-        """Return what the second of two processes is asked, by what the first one replied; None where there is no second one."""
+        """Return the request to the second of two recording processes, made of the first one's reply; None where there is no second."""
         try:
             if not self.relay or reply["error"]:
                 return None
@@ -415,14 +426,14 @@ class JudgingTask:
         return self.to_record([]) | {"calls": calls, "called": self.relay.second}
 
     def joined(self, reply: Any, second: Any) -> Any:
-        """The first process's reply, with what came of the second one."""
+        """Return the first process's reply, merged with that of the second."""
         try:
             return {**reply, "error": second["error"], "logs": relays.joined(reply["logs"], second["logs"])}
         except (KeyError, TypeError, ValueError, AttributeError):
             return None  # which store_logs cannot read
 
     def store_logs(self, indices: Sequence[int], reply: Any, *, believed: bool = True) -> None:
-        """The logs of some cases from a child's reply, or a problem; if it is believed, in the child's words."""
+        """Store the logs of some cases from a child's reply, or a problem; if it is believed, in the child's words."""
         try:
             logs, printed, error = reply["logs"], str(reply["printed"]), str(reply["error"])
             if not error:
@@ -457,7 +468,7 @@ class JudgingTask:
         } | ({"reported": True} if any(criterion.reported for criterion in self.exercise.criteria) else {})
 
     def load_evidence(self, trees: Any = None) -> None:
-        """Take the evidence, unless it cannot be read; without any the log is the evidence."""
+        """Load the evidence from trees; without any, replay the logs here."""
         try:
             trees = execution.replay_all(**self.to_replay()) if trees is None else trees
             self.trials = execution.trials(self.cases, self.fresh, trees)
@@ -471,7 +482,7 @@ class JudgingTask:
             self.problem, self.cause = say("judging.failed.evidence", error=message_of(error)), Cause("unreadable")
 
     def fail(self, what: str, cause: Cause) -> None:
-        """Note that the child gave no answer, for a cause that is told of the student's function in `what`."""
+        """Store that the child gave no answer, with a clause `what` for the student, and the cause."""
         what = what if len(what) <= SENTENCE else what[:SENTENCE]
         self.problem, self.cause = say("judging.answer.problem", entry=self.exercise.entry, what=what), cause
 
@@ -492,7 +503,7 @@ def _unread(reply: Any) -> set[str]:
 def judge_exercise(
     judge: Judge, exercise: Exercise, read: submission.Submission, student: str, budget: CpuBudget
 ) -> Verdict:
-    """The verdict on one exercise. Never raises: whatever goes wrong is seen, and costs this exercise alone."""
+    """Judge one exercise, and return the verdict. Never raises: a failure is recorded, and costs this exercise alone."""
     try:
         return judge.verdict(exercise, read.answer(exercise).cells, student, budget)
     except submission.Problem as problem:
@@ -502,6 +513,6 @@ def judge_exercise(
 
 
 def failed(exercise: Exercise, error: Exception) -> Verdict:
-    """Make the verdict for a failure of our own machinery: it is shown, and never kept."""
+    """Make the verdict for a failure of the grader itself: it is shown, and never stored."""
     facts = {"kind": type(error).__name__, "error": message_of(error)}
     return criteria.unjudged(exercise, say("judging.failed.grader", **facts))

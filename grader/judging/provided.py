@@ -25,8 +25,8 @@ IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
 def with_provided(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-    """An answer as it is run: with what the exercise gives as its last cells. Each definition stands in the line where the student's
-    cell has it, for a sentence may name a line."""
+    """Return an answer's cells, with the exercise's given definitions in place of the student's copies. Each stays at the line where the
+    student's cell has it, since a message may name a line."""
     if not exercise.given:
         return cells
     where, lines = _first_lines(cells[-1][1]), []
@@ -45,13 +45,13 @@ def _first_lines(cell: str) -> dict[str, int]:
 
 
 def source(exercise_id: str) -> str:
-    """All that the exercise gives, one after the other."""
+    """Return the source of all definitions that the exercise gives."""
     return IMPORTS + "".join(f"\n\n{text}\n" for text in definitions(exercise_id).values())
 
 
 @functools.cache
 def definitions(exercise_id: str) -> dict[str, str]:
-    """The definitions of the names that the exercise gives, as the notebook was handed out. Raises KeyError if one is not there."""
+    """Return the definitions of the names that the exercise gives, as the notebook was handed out. Raises KeyError if one is missing."""
     exercise = find(exercise_id)
     unit = unit_of(exercise.id)
     released = submission.read(grader.released(unit), [exercise])
@@ -65,7 +65,7 @@ def definitions(exercise_id: str) -> dict[str, str]:
 
 
 def problem(exercise: Exercise, logs: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence if something else was launched than what the exercise gives; KeyError or TypeError if a log is none."""
+    """Return a message if another kernel was launched than the exercise gives, else "". Raises KeyError or TypeError if a log is bad."""
     if not exercise.given:
         return ""
     own = _descriptions(exercise.id)

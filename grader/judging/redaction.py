@@ -35,7 +35,7 @@ ROLES = re.compile(
 
 
 class Redactor:
-    """Decides what may be said of one answer. logs: of the cases that are no secret, whose names may be told."""
+    """Redacts the texts shown about one answer: of hidden cases only what the student or the course wrote may show. logs: public."""
 
     def __init__(self, exercise: Exercise, cells: Sequence[tuple[str, str]], logs: Sequence[Any]) -> None:
         self.kernel = exercise.kind == "kernel"
@@ -44,7 +44,7 @@ class Redactor:
 
     @functools.cached_property
     def written(self) -> str:
-        """All that somebody wrote down, for whoever is told something of hidden cases: of most answers nothing is."""
+        """Return all texts of the student's source and public logs, which may be shown."""
         return "\n".join([*self._sources, *_strings(self._logs), *self._names])
 
     @functools.cached_property
@@ -56,7 +56,7 @@ class Redactor:
         return frozenset(_squeezed(line) for line in self.written.splitlines())
 
     def redact(self, found: Any) -> None:
-        """Replace, in all texts of some evidence, what nobody wrote down."""
+        """Replace, in all texts of some evidence, what is not among those."""
         if isinstance(found, Evidence):
             if found.cause and found.cause.kind == "raised":  # by the student's code, in words that it chose
                 found.error = say("judging.answer.raised", case=found.case)

@@ -24,7 +24,7 @@ HEAD, TAIL = 1 << 20, 1 << 17  # bytes of a file in which the title and the meta
 
 @dataclass(frozen=True)
 class HandedOutRelease:
-    """A unit's notebook as somebody got it.
+    """A unit's notebook as a student got it.
 
     cells   of that notebook;  date  on which it was committed, "" for the one of today
     unknown whether the submission names a release that git does not have, so that it is read as one of today
@@ -36,7 +36,7 @@ class HandedOutRelease:
 
 
 def of(submission: Path, current: Path, cells: tuple[Cell, ...]) -> HandedOutRelease:
-    """The release that a submission was handed out as. current, cells: today's notebook."""
+    """Return the release as which a submission was handed out. current, cells: today's notebook."""
     stated = _stated(submission)
     if not stated or stated == _stated(current):
         return HandedOutRelease(cells)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def course_secret(folder: Path) -> bytes:
-    """The secret of this course, made on first use, readable by its owner alone, never committed."""
+    """Return the secret of this course, created on first use, readable by its owner alone, never committed."""
     path = folder / "secret"
     if not path.exists():
         descriptor, draft = tempfile.mkstemp(dir=folder, prefix="secret.")  # mode 0600

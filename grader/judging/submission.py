@@ -32,8 +32,7 @@ __all__ += ["Reading", "Submission", "load", "read"]
 
 
 def misnamed(student: str) -> str:
-    """Say what is wrong with a student's name, which is also a folder's: a sentence, or "". The name goes into paths,
-    globs and pages."""
+    """Return a message on an invalid student name, which is also a folder's, else "". The name goes into paths, globs and pages."""
     if re.fullmatch(r"[\w@+][\w@+. '-]{0,99}", as_letters(student)) and student == student.strip():
         return ""
     return (
@@ -43,18 +42,18 @@ def misnamed(student: str) -> str:
 
 
 def as_letters(name: str) -> str:
-    """The name with a letter for each combining mark: Thai has them, and Hindi, and Python's patterns do not take them for letters."""
+    """Replace each combining mark of a name by a letter: Thai and Hindi have them, and `re` does not take them for letters."""
     return "".join("x" if unicodedata.category(c).startswith("M") else c for c in name)
 
 
 def stem_of(name: str) -> str:
-    """A notebook's name without its ending, whatever an LMS or a browser has added to that; "" if it is no notebook's."""
+    """Return a notebook's name without its ending, whatever an LMS or a browser has added to that; "" if it is no notebook."""
     match = re.fullmatch(r"(.+)\.ipynb(\.txt|\.json)?", name, re.I | re.S)
     return match[1] if match else ""
 
 
 def load(path: Path) -> list[Cell]:
-    """The cells of a notebook of any version. Raises Problem if it cannot be read or should not be."""
+    """Parse the cells of a notebook of any version. Raises Problem if it cannot be read or should not be."""
     path = Path(path)
     try:
         status = path.lstat()
@@ -96,20 +95,20 @@ class Submission:
     excused: list[str] = field(default_factory=list)
 
     def solution(self, exercise: Exercise) -> Cell:
-        """The cell whose definition of the exercise's function counts. Raises Problem if there is none."""
+        """Return the cell whose definition of the exercise's function counts. Raises Problem if there is none."""
         if exercise.id not in self.homes:
             raise Problem(self.refused.get(exercise.id, self.problem))
         return self.cells[self.homes[exercise.id] - 1]
 
     def answer(self, exercise: Exercise) -> Answer:
-        """The code to run for the exercise. Raises Problem if there is nothing to run."""
+        """Return the code to run for the exercise. Raises Problem if there is nothing to run."""
         if exercise.id not in self.answers:
             raise Problem(self.refused.get(exercise.id, self.problem))
         return self.answers[exercise.id]
 
 
 class Reading(Notebook):
-    """A notebook while it is read: what it gives, and what a person should look at. It takes what the notebook makes it cost.
+    """A notebook while it is parsed, in a child that bears the cost: its answers, and the flags for a person.
 
     handed_out    which release the student got
     """
@@ -130,7 +129,7 @@ class Reading(Notebook):
 
     @cached_property
     def flags(self) -> list[tuple[str, str]]:
-        """Flags for a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
+        """List flags for a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
         if self.problem:
             return [("", self.problem)]
         found = dict.fromkeys(
@@ -149,7 +148,7 @@ class Reading(Notebook):
 
     @cached_property
     def excused(self) -> list[str]:
-        """The exercises that were not handed out to the student, who has no trace of them."""
+        """List the exercises that were not handed out to the student, whose notebook has no trace of them."""
         if not self.handed_out.date or self.problem:
             return []
         got = {cell.grade_id for cell in self.handed_out.cells}
@@ -196,12 +195,12 @@ class Reading(Notebook):
 
     @property
     def work(self) -> list[str]:
-        """The exercises that were not left as they were handed out."""
+        """List the exercises that were changed since they were handed out."""
         return [] if self.problem else [e.id for e in self.exercises if self.attempted(e)]
 
 
 def given_cells(release: Path | None) -> tuple[Cell, ...]:
-    """The cells of the notebook as it was handed out."""
+    """Return the cells of the notebook as it was handed out."""
     return _released(release, release.stat().st_mtime_ns) if release else ()
 
 
@@ -213,12 +212,12 @@ def _released(path: Path, changed: int) -> tuple[Cell, ...]:
 
 
 def handed_out_as(path: Path, release: Path | None) -> HandedOutRelease:
-    """The notebook as the student of this submission got it. release: today's."""
+    """Return the notebook as the student of this submission got it. release: today's."""
     return releases.of(path, release, given_cells(release)) if release else HandedOutRelease()
 
 
 def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None) -> Submission:
-    """A submitted notebook, read in a child. Never raises: what is wrong with the file as a whole is said by each `answer`.
+    """Read a submitted notebook in a child. Never raises: a problem with the whole file is raised by each `answer`.
 
     release    the notebook as it is handed out today. That which this student got tells an untouched stub from work, and brings back
                deleted imports
@@ -248,7 +247,7 @@ def has_work(content: bytes, exercises: Sequence[Exercise], release: Path | None
 
 
 def other_unit(content: bytes, exercises: Sequence[Exercise]) -> str:
-    """The unit that a notebook is of, if it is of another than that of the exercises; else ""."""
+    """Return the unit of a notebook, if it is another than that of the exercises; else ""."""
     ours = [e.grade_id for e in exercises] + [f'check(\\"{e.id}' for e in exercises]
     if any(name.encode() in content for name in ours):
         return ""
@@ -266,7 +265,7 @@ def other_unit(content: bytes, exercises: Sequence[Exercise]) -> str:
 
 
 def read_here(path: Path, exercises: Sequence[Exercise], given: HandedOutRelease) -> Submission:
-    """A submitted notebook, read in this process, which may not survive it.
+    """Read a submitted notebook in this process, which may not survive it.
 
     given    the notebook as it was handed out
     """

@@ -21,12 +21,12 @@ FILE = "twists.json"
 
 
 def units(folder: Path) -> tuple[str, ...]:
-    """The units with twists in the class whose state lies in `folder`; none unless it says so."""
+    """Return the units with twists in the class whose state lies in `folder`; () by default."""
     return tuple(disk.read(folder / FILE).get("units", ()))
 
 
 def switch(folder: Path, of: Collection[str]) -> tuple[str, ...]:
-    """Ask for twists in these units, and in no others. Raises ValueError for a unit that has none."""
+    """Enable twists in these units, and in no others. Raises ValueError for a unit that has none."""
     for unit in of:
         if unit not in twists.units():
             raise ValueError(f"{unit} has no twists. These units have: {', '.join(twists.units())}.")
@@ -36,7 +36,7 @@ def switch(folder: Path, of: Collection[str]) -> tuple[str, ...]:
 
 
 def draw(secret: bytes, of: Collection[str], student: str) -> Draw:
-    """Draw what is asked of a student, by the id that the class knows; of nobody, who has published answers judged, nothing is."""
+    """Draw a student's twists, by the id that the class knows; none for the id "", under which published answers are judged."""
     if not student or not of:
         return NOBODY
     digest = hmac.digest(secret, f"twists\0{student}".encode(), "sha256")
@@ -44,6 +44,6 @@ def draw(secret: bytes, of: Collection[str], student: str) -> Draw:
 
 
 def of_student(folder: Path, student: str) -> Draw:
-    """Draw what the class whose state lies in `folder` asks of a student."""
+    """Draw a student's twists in the class whose state lies in `folder`."""
     of = units(folder)
     return draw(course_secret(folder), of, student) if of else NOBODY

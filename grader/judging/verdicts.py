@@ -18,7 +18,7 @@ import json
 import platform
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -40,27 +40,26 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class VerdictStore:
-    """The store in one folder. Several processes may use it at a time."""
+    """Verdicts as files in one folder. Several processes may use it at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def get(self, key: str) -> Verdict | None:
-        """The verdict, or None if it has not been judged, or what is there cannot be read."""
+        """Return the stored verdict, or None if there is none, or it cannot be read."""
         try:
             return wire.from_tree(Verdict, json.loads((self.folder / f"{key}.json").read_text()))
         except (OSError, ValueError):
             return None
 
     def put(self, key: str, verdict: Verdict) -> None:
-        """Keep the verdict: whole or not at all, whenever this process is stopped. One that says nothing of the answer is
-        not kept, so that it is judged anew."""
+        """Store the verdict atomically, unless the grader failed, so that it is judged again."""
         if verdict.judged:
             disk.write({self.folder / f"{key}.json": json.dumps(wire.to_tree(verdict)).encode()})
 
 
 def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, device: str) -> str:
-    """The name of the verdict on an answer. `device` is device() of the process that judges."""
+    """Return the key of the verdict on an answer. `device` is device() of the process that judges."""
     unit = exercise.id.split(".")[0]
     on = device if exercise.kind == "kernel" else ""  # the other exercises get the same verdict everywhere
     run = [list(cell) for cell in with_provided(exercise, cells)]
@@ -70,7 +69,7 @@ def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, devi
 
 
 def device(mode: GPUMode) -> str:
-    """The GPU on which this process would run an answer's kernels, and whether that counts."""
+    """Return the GPU on which this process would run an answer's kernels, and whether that counts."""
     if mode == "none" or not bench.has_gpu():
         return NO_GPU
     return f"{torch.cuda.get_device_name()}{', counts' if mode == 'counts' else ''}"
@@ -78,8 +77,8 @@ def device(mode: GPUMode) -> str:
 
 @functools.cache
 def place(mode: GPUMode) -> str:
-    """The machine of this process, as far as a mark can depend on it: a processor's vector units decide in which order sums are
-    taken, a GPU decides what is fast."""
+    """Return the machine of this process, as far as a mark can depend on it: a processor's vector units decide the order of sums, a GPU
+    decides speed."""
     known = Path("/proc/cpuinfo")
     model = re.search(r"^model name\s*: (.*)", known.read_text(errors="replace") if known.exists() else "", re.M)
     processor = " ".join(model[1].split()) if model else platform.machine()
@@ -88,7 +87,7 @@ def place(mode: GPUMode) -> str:
 
 
 def conditions(on: str) -> list[str]:
-    """All besides answer, seed and code by which a verdict is kept: with others an answer is judged anew. on: device() of who judges."""
+    """List all besides answer, seed and code in a verdict's key: if any changes, an answer is judged again. on: the judge's device()."""
     return [*_environment(), on]
 
 
@@ -105,7 +104,7 @@ one_at_a_time = threading.RLock()
 
 @functools.cache
 def code_version(unit: str = "") -> str:
-    """A hash of torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
+    """Hash torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
     digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
     course, grading = ROOT / "course_lib", ROOT / "grader"
     for path in sorted([*sources(ENGINE / "tritontrace"), *(course / "hardware" / "measured").glob("*.json")]):
@@ -126,10 +125,19 @@ def code_version(unit: str = "") -> str:
 def _meaning(source: bytes) -> bytes:
     """A hash of what a module does: of its syntax tree, without docstrings."""
     module = ast.parse(source)
-    for node in ast.walk(module):
+    for node in _statements(module):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
     return hashlib.sha256(ast.dump(module).encode()).digest()
+
+
+def _statements(block: ast.AST) -> Iterator[ast.AST]:
+    """The block and all statements in it, and what these consist of but for expressions."""
+    yield block
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inside = getattr(block, part, None)
+        for each in inside if isinstance(inside, list) else ():
+            yield from _statements(each)
 
 
 def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
@@ -139,7 +147,7 @@ def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
     if unit in seen or not files:
         return seen
     seen |= {unit}
-    for node in (node for path in files for node in ast.walk(ast.parse(path.read_text()))):
+    for node in (node for path in files for node in _statements(ast.parse(path.read_text()))):
         module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
         if isinstance(node, ast.ImportFrom) and module.startswith("course_lib.exercises"):
             other = module.removeprefix("course_lib.exercises").lstrip(".").split(".")[0]
@@ -154,6 +162,7 @@ def _unit_of(path: Path) -> str | None:
     return match and match[1]
 
 
+@functools.cache
 def _name(path: Path) -> Path:
     """A file's place in the packages, wherever these are installed."""
     return path.relative_to(ENGINE if path.is_relative_to(ENGINE / "tritontrace") else ROOT)

@@ -17,7 +17,7 @@ from grader.judging import twists
 
 @dataclass(frozen=True)
 class CodeRow:
-    """A student's code, and where to send it."""
+    """A student's twist code, and where to send it."""
 
     student: str
     name: str
@@ -26,8 +26,8 @@ class CodeRow:
 
 
 def switch(home: Path, of: Collection[str]) -> set[str]:
-    """Ask for twists in these units, and in no others. Raises ValueError for a unit that has none, and for one whose marks are to stay:
-    another task would change them."""
+    """Enable twists in these units, and in no others. Raises ValueError for a unit that has none, and for one whose marks are frozen or
+    exported: another task would change them."""
     for unit in {*of} ^ {*twists.units(home)}:
         if unit in UNITS and (frozen.since(home, unit) or frozen.exported(home, unit)):
             raise ValueError(
@@ -38,7 +38,7 @@ def switch(home: Path, of: Collection[str]) -> set[str]:
 
 
 def table(home: Path) -> list[CodeRow]:
-    """Everybody in the gradebook, or who has handed something in, by id."""
+    """List the code of everybody in the gradebook, or who has handed something in, by id."""
     with results.book(home) as book:
         people = {s.id: (" ".join(filter(None, (s.first_name, s.last_name))), s.email or "") for s in book.students}
     people |= {path.name: ("", "") for path in (home / "submitted").glob("*") if path.name not in people}

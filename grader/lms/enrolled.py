@@ -46,7 +46,7 @@ class PersonKeys(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A person in the class who has handed in nothing."""
+    """A person in the class who has not handed in anything."""
 
     student: str
     name: str
@@ -54,7 +54,8 @@ class Absent(NamedTuple):
 
 @dataclass
 class Enrolled:
-    """students, new = in the class by this roster, and who of them is new to the gradebook;  remarks = sentences"""
+    """Result of an import of a roster.
+    students, new    in the class by this roster, and who of them is new to the gradebook;  remarks  sentences"""
 
     students: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
@@ -62,13 +63,13 @@ class Enrolled:
 
 
 def members(home: Path) -> dict[str, Member]:
-    """Student -> what rosters have said, for everybody in one."""
+    """Return what rosters have said of each student, for everybody in one."""
     kept = disk.read(home / "roster.json")
     return {student: Member(**told) for student, told in kept.items()}
 
 
 def known(home: Path) -> dict[str, str]:
-    """The LMS's id -> the student who is known by it. An id that several students have is left out."""
+    """Map each LMS id to the student with it. An id that several students have is left out."""
     if not (home / "gradebook.db").exists():
         return {}
     kept, by_id = members(home), defaultdict(set)
@@ -80,7 +81,7 @@ def known(home: Path) -> dict[str, str]:
 
 
 def student_id(name: str) -> str:
-    """A name as a folder's and nbgrader's student id: letters with their marks, digits, dashes, dots, underscores, @."""
+    """Convert a name to a folder's and nbgrader's student id: letters with their marks, digits, dashes, dots, underscores, @."""
     kept = re.compile(r"[\w.@-]")
     told = "".join(c if kept.match(letter) else " " for c, letter in zip(name, as_letters(name), strict=True))
     return "-".join(told.split()).strip(".-")[:MAX_STUDENT].encode()[:MAX_BYTES].decode(errors="ignore")
@@ -107,7 +108,7 @@ def missing(home: Path, unit: str, entries: Iterable[Entry]) -> list[Absent]:
 
 
 def matched(people: Sequence[PersonKeys], students: Mapping[str, PersonKeys]) -> list[list[str]]:
-    """The students whom each of the people is: none if nobody, several if there is a doubt.
+    """Match people to students: for each person the students who they may be, none if nobody, several if there is a doubt.
 
     The LMS's id decides. By another name are found those whom no id finds; one that several of the people have finds nobody.
     """
@@ -132,7 +133,7 @@ def matched(people: Sequence[PersonKeys], students: Mapping[str, PersonKeys]) ->
 
 
 def enrol(home: Path, people: list[Person], *, by_login: bool = False, replace: bool = False) -> Enrolled:
-    """Writes down who is in the class. Whoever is known keeps their student id, work and marks.
+    """Enter a class list into the gradebook. Whoever is known keeps their student id, work and marks.
 
     by_login    newcomers are called by their login, as nbgrader's exchange calls them; else as `import` would
     replace     who is not among the people leaves the class

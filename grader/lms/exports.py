@@ -32,7 +32,8 @@ FORMULA = re.compile(r"""(^|[;\n])(?!-[\d.]*(?:[;\n]|$))(?=(?:[^\S\n]|")*[=+\-@\
 
 
 class Export(NamedTuple):
-    """unknown    students that the roster does not have;  absent = names in the roster of whom nothing has been graded
+    """Result of an export to an LMS, with what was left out.
+    unknown    students that the roster does not have;  absent = names in the roster of whom nothing has been graded
     unmarked   students who have no mark, as the grader could not judge all of theirs; for an LMS they are left out
     doubles    students who are the same person in the LMS: all of them are left out
     made       Canvas's assignments in the roster, where the import would make another
@@ -49,7 +50,7 @@ class Export(NamedTuple):
 
 
 def write(rows: Rows, path: Path) -> None:
-    """UTF-8 with commas. A byte-order mark would hide the first column's name from Canvas, so there is none."""
+    """Write rows as CSV: UTF-8 with commas. A byte-order mark would hide the first column's name from Canvas, so there is none."""
     text = io.StringIO()
     csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
     disk.write({path: text.getvalue().encode()})
@@ -76,10 +77,9 @@ def by_exercise(
     members: Mapping[str, Member] = {},
     absent: Sequence[Absent] = (),
 ) -> Rows:
-    """A row per student: section and group, the points of each exercise, those of More behind the path's, the extra credit
-    (what counts of More, and for speed), the penalty for lateness, the score, the maximum, which is the path's, which exercises
-    were given points or a comment by hand, and on which GPU kernels were judged, too. Who has handed in nothing comes last, without
-    points."""
+    """Return a row per student: section and group, the points of each exercise, those of More behind the path's, the extra credit (what
+    counts of More, and for speed), the penalty for lateness, the score, the maximum, which is the path's, which exercises were given points
+    or a comment by hand, and on which GPU kernels were judged, too. Who has handed in nothing comes last, without points."""
     exercises = [*counting.ids("path"), *counting.ids("more")]
     last = ["extra", "penalty", "score", "out_of", "by_hand", "gpu"]
     more = (f"{MORE} {id}" for id in counting.ids("more"))
@@ -98,9 +98,9 @@ def by_exercise(
 
 
 def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Mapping[str, Verdict]]) -> Rows:
-    """A row per student, exercise and criterion: what was seen and what it earned, as the judge said it, how much of that was
-    carried: given back, since it rests on an earlier exercise's mistake; and on which machine. Where something was given by hand, a
-    row of the kind "by hand" follows, with the points that count and the comment.
+    """Return a row per student, exercise and criterion: what was seen and what it earned, as the judge said it, how much of that was given
+    back because an earlier exercise's mistake had cost it, and on which machine. Where something was given by hand, a row of the kind "by
+    hand" follows, with the points that count and the comment.
 
     verdicts    student -> exercise -> verdict
     """
@@ -160,7 +160,7 @@ def canvas(
     members: Mapping[str, Member] = {},
     out_of: str = "",
 ) -> Export:
-    """Canvas's gradebook import. It takes scores above a column's maximum as extra credit.
+    """Return the rows of Canvas's gradebook import. It takes scores above a column's maximum as extra credit.
 
     Its first five columns tell who a student is, all others are assignments, and the second row their points. Canvas
     looks for the ID, then the SIS ids, then the name (lib/gradebook_importer.rb). Who has not been graded has no row, as
@@ -245,7 +245,7 @@ def moodle(
     members: Mapping[str, Member] = {},
     out_of: str = "",
 ) -> Export:
-    """Moodle's offline grading worksheet, with the columns' names as the roster has them: Moodle looks for its own language's.
+    """Return the rows of Moodle's offline grading worksheet, with the roster's column names: Moodle looks for its own language's.
 
     Moodle needs Identifier ("Participant 123"), Grade and Last modified (grade), and takes the feedback as HTML. A grade
     that was changed in Moodle after the time given stays, so a worksheet downloaded there is the best roster. It refuses a
@@ -304,7 +304,7 @@ def moodle(
 
 
 def feedback(entry: Entry, verdicts: Mapping[str, Verdict], counting: ExerciseCounts) -> str:
-    """One line per exercise that counts, as HTML in which nothing that a student wrote is active."""
+    """Return one line of HTML per exercise that counts, in which nothing that a student wrote is active."""
     lines = []
     for id in [*counting.ids("path"), *counting.ids("more")]:
         points, exercise = entry.scores[id], counting.exercises[id]
@@ -380,7 +380,7 @@ def export(
     column: str = "",
     out_of: str = "",
 ) -> Export:
-    """One of FORMS. fields: "FIELD=COLUMN" of the roster, where it is not known. NotGraded, NotARoster, OtherMaximum, ValueError."""
+    """Export the gradebook in one of FORMS. fields: "FIELD=COLUMN" of the roster. NotGraded, NotARoster, OtherMaximum, ValueError."""
     if form not in FORMS:
         raise ValueError(f"There is no export {form!r}. There are: {', '.join(FORMS)}.")
     if form not in LMS and (roster or column or out_of):

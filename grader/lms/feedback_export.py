@@ -26,11 +26,11 @@ KEPT = "handed_in.json"
 
 
 class NothingToHandBack(ValueError):
-    """One sentence: there is no page, or nobody's file has a name that an LMS would know."""
+    """Raised, with a message, where there is no page, or no file name that an LMS would know."""
 
 
 def remember(home: Path, unit: str, names: Mapping[str, str]) -> None:
-    """Keep what a zip for the LMS will need. names: student -> what name_for says."""
+    """Save the file names that a zip for the LMS will need. names: student -> what name_for says."""
     if names:
         known = _known(home)
         known[unit] = {**known.get(unit, {}), **names}
@@ -38,7 +38,7 @@ def remember(home: Path, unit: str, names: Mapping[str, str]) -> None:
 
 
 def name_for(lms: str, path: PurePosixPath, stated: str, id: str) -> str:
-    """The name by which the LMS knows a student's file, without its ending."""
+    """Return the name by which the LMS knows a student's file, without its ending."""
     if lms == "Canvas":
         return path.stem
     name, file = stated.replace("_", " ").lstrip(".~ "), path.stem.rpartition("_assignsubmission_file_")[2]
@@ -46,7 +46,7 @@ def name_for(lms: str, path: PurePosixPath, stated: str, id: str) -> str:
 
 
 def pack(home: Path, unit: str) -> tuple[bytes, list[str]]:
-    """(the zip, students who have a page and are not in it). NothingToHandBack."""
+    """Return (the zip, students who have a page and are not in it). Raises NothingToHandBack."""
     pages = {path.parents[1].name: path for path in sorted((home / "feedback").glob(f"*/{unit}/{unit}.html"))}
     if not pages:
         raise NothingToHandBack(f"{unit} has no feedback pages yet: run `grader autograde {unit}` first.")

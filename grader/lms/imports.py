@@ -59,7 +59,7 @@ MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinet
 
 @dataclass(frozen=True)
 class File:
-    """A file as it stands in the folder or zip; `problem` says why it must not be read."""
+    """A file in the exported folder or zip; `problem` says why it must not be read."""
 
     path: PurePosixPath
     size: int
@@ -70,7 +70,7 @@ class File:
 
 @dataclass(frozen=True)
 class ImportedNotebook:
-    """A notebook, and whose it is."""
+    """A notebook, and the student who handed it in."""
 
     student: str
     file: File
@@ -88,7 +88,8 @@ class ImportedNotebook:
 
 @dataclass
 class Imported:
-    """students    in order;  remarks = sentences on what was left out or is worth knowing
+    """Result of an import of submissions.
+    students    in order;  remarks = sentences on what was left out or is worth knowing
     replaced, new    those of the students whose notebook, or its time, is another than before; who had none before
     """
 
@@ -99,7 +100,7 @@ class Imported:
 
     @property
     def changes(self) -> str:
-        """ "1 replaced, 17 as before, 2 new", without those that are none."""
+        """Return a phrase such as "1 replaced, 17 as before, 2 new", without those that are 0."""
         replaced, new = len(self.replaced), len(self.new)
         counts = {"replaced": replaced, "as before": len(self.students) - replaced - new, "new": new}
         return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
@@ -114,7 +115,7 @@ class NotAnExport(ValueError):
 
 @contextmanager
 def opened(source: Path) -> Iterator[list[File]]:
-    """All files in a folder or zip. Raises NotAnExport if it is neither, or far too large."""
+    """Yield all files of a folder or zip. Raises NotAnExport if it is neither, or far too large."""
     if source.is_dir():
         yield _limited(source, _in_folder(source))
     elif source.is_file() and zipfile.is_zipfile(source):
@@ -264,7 +265,7 @@ def _seconds(when: tuple[int, ...]) -> float:
 
 
 def whose(file: File, unit: str, skip: int = 0) -> ImportedNotebook | None:
-    """Tell by its name whose notebook it is, None if it does not say. skip: folders around the whole export."""
+    """Return whose notebook a file is, by its name, or None. skip: folders around the whole export."""
     parts = file.path.parts[skip:]
     path = "/".join(parts)
     if match := MOODLE.fullmatch(path):
@@ -302,7 +303,7 @@ def _wrapped(paths: list[PurePosixPath], unit: str) -> int:
 def collect(
     source: Path, unit: str, home: Path, *, dry_run: bool = False, times: Mapping[str, datetime] = {}
 ) -> Imported:
-    """Imports everything in `source` that is a notebook and says whose it is. Raises NotAnExport if there is no such thing.
+    """Import every notebook in `source` whose name tells the student. Raises NotAnExport if there is none.
 
     Of several by one student the latest counts, one that is named after the unit before any other. What the student
     handed in before is replaced.  Names and ids of the LMS go into nbgrader's gradebook, for the way back.

@@ -66,7 +66,7 @@ DATES = (  # in Moodle's languages, and as the US write it
 
 
 class NotARoster(ValueError):
-    """Raised where the file is not what an LMS exports, or its columns are not known; the message is one sentence."""
+    """Raised, with a message, where the file is not what an LMS exports, or its columns are not known."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Roster:
-    """rows = as they stand in the file, by column;  fields = what a column is, by the names in FIELDS -> the column"""
+    """A class list as a table."""
 
     path: Path
     columns: list[str]
@@ -103,7 +103,7 @@ class Roster:
     fields: dict[str, str]
 
     def of_lms(self, lms: str, *needed: str) -> list[dict[str, str]]:
-        """The rows by the English names of an LMS's columns; other columns keep theirs. NotARoster without the `needed` fields."""
+        """Return the rows by the English names of an LMS's columns; others keep theirs. Raises NotARoster without the `needed` fields."""
         for field in needed:
             if field not in self.fields and not (field == "name" and "last" in self.fields):
                 raise NotARoster(f"{self.path} has no column {LMS[lms][field]!r}{self._there(field)}")
@@ -115,11 +115,11 @@ class Roster:
         return rows
 
     def names(self, lms: str) -> dict[str, str]:
-        """The English name of an LMS's column -> the column in the file."""
+        """Map the English name of an LMS's column to the column in the file."""
         return {name: self.fields[field] for field, name in LMS[lms].items() if field in self.fields}
 
     def people(self) -> list[Person]:
-        """Everybody in the list, once. Raises NotARoster if it names nobody, or does not say who they are in the LMS."""
+        """List everybody in the roster, once. Raises NotARoster if it names nobody, or does not say who they are in the LMS."""
         if not {"name", "last"} & set(self.fields):
             raise NotARoster(f"{self.path} has no column with names{self._there('name')}")
         if not {"id", "identifier", "email", "login", "sis"} & set(self.fields):
@@ -130,8 +130,8 @@ class Roster:
         return list(_once(people))
 
     def times(self) -> dict[str, datetime]:
-        """The LMS's id -> when that person handed in, of those who have: Moodle's worksheet says it, in the time zone of who exported
-        it, which is taken for this machine's. Raises NotARoster if no column has it."""
+        """Map each LMS id to when that person handed in, from Moodle's worksheet, in the time zone of who exported it, which is taken for
+        this machine's. Raises NotARoster if no column has it."""
         if not {"id", "identifier"} & set(self.fields) or "modified" not in self.fields:
             raise NotARoster(f"{self.path} has no column with times of submissions{self._there('modified')}")
         column, id = self.fields["modified"], self.fields.get("identifier") or self.fields["id"]
@@ -188,7 +188,7 @@ def _written(cell: str) -> datetime | None:
 
 
 def number(identifier: str) -> str:
-    """Moodle's number of a participant, whatever it calls them."""
+    """Return the digits of Moodle's participant number, whatever word precedes them."""
     return re.sub(r"\D", "", identifier)
 
 
@@ -211,7 +211,7 @@ def _both(one: str | None, other: str | None) -> str | None:
 
 
 def read(path: Path, said: Iterable[str] = ()) -> Roster:
-    """A class list. said: "FIELD=COLUMN", where the instructor names a column. Raises NotARoster if it is no CSV."""
+    """Read a class list from CSV. said: "FIELD=COLUMN", where the instructor names a column. Raises NotARoster if it is no CSV."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = file.readline()

@@ -8,12 +8,12 @@ WAYS = ("column", "unit")
 
 
 class OtherMaximum(ValueError):
-    """One sentence: the column has another maximum than the unit, and nobody said what that means."""
+    """Raised, with a message, where the column's maximum is not the unit's, and the instructor has not said what to do."""
 
 
 def scale(own: float, theirs: float | None, out_of: str, column: str) -> float:
-    """The worth of one point of the unit in the LMS's column. Raises OtherMaximum if the instructor has to decide, or
-    if it cannot be done.
+    """Return the worth of one point of the unit in the LMS's column. Raises OtherMaximum if the instructor has to decide, or if it cannot
+    be done.
 
     own, theirs   the unit's maximum, and the column's; None where the LMS does not say it
     out_of        "column": scores are scaled to the column's maximum; "unit": they are written as they are; "": the two are equal
@@ -35,7 +35,7 @@ def scale(own: float, theirs: float | None, out_of: str, column: str) -> float:
 
 
 def number(text: str) -> float | None:
-    """A maximum as an LMS writes it; None where there is none."""
+    """Parse a maximum as an LMS writes it; None where there is none."""
     try:
         found = float(text.strip().replace(",", "."))
     except ValueError:

@@ -97,7 +97,7 @@ def pack(unit: str, home: Path, to: Path, repository: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Judge the notebook of a repository and print its points; 1 if nothing could be judged."""
+    """Judge the notebook of a repository and print its points; return 1 if nothing could be judged."""
     parser = argparse.ArgumentParser(prog="python -m grader.packing.github")
     parser.add_argument("repository", type=Path)
     parser.add_argument("--rules", type=Path, required=True)
@@ -129,8 +129,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def result(graded: single.GradedNotebook, penalty: float) -> dict[str, Any]:
-    """The data that GitHub Classroom's reporter reads, and whose scores it adds up: one test for each criterion, one for what
-    counts of More, and lateness as one that takes points."""
+    """Return the data that GitHub Classroom's reporter reads, and whose scores it adds up: one test for each criterion, one for what counts
+    of More, and lateness as one that takes points."""
     tests = [
         {
             "name": f"{verdict.exercise}: {finding.title}",

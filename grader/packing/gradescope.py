@@ -60,8 +60,8 @@ TIMES = (2026, 1, 1, 0, 0, 0)  # the same pack is the same bytes
 
 
 def pack(unit: str, home: Path, to: Path, *, accept_risk: bool = False) -> Rules:
-    """Write the zip for a unit, with the rules, which are returned, and the secret of the class in `home`: who has it can compute
-    hidden inputs, so that the file is its owner's alone.
+    """Write the zip for a unit, with the rules, which are returned, and the secret of the class in `home`. Only its owner can read the
+    file, since the secret gives hidden inputs away.
 
     accept_risk    grade even where a sandbox is not to be had: there a student's code can read the secret
     """
@@ -95,7 +95,7 @@ def _twists(home: Path) -> Iterator[tuple[str, bytes, int]]:
 
 
 def course_files(unit: str) -> Iterator[Path]:
-    """The files of the course that grading a unit needs, without anything of a class and without the wrong answers of grader/audit."""
+    """Yield the files of the course that grading a unit needs, without a class's data and without the wrong answers of grader/audit."""
     yield from (ROOT / name for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE"))
     for package in (ROOT / "course_lib", ROOT / "grader"):
         # rooms are packages; folders of a class, such as submitted/, are none
@@ -115,8 +115,8 @@ def course_files(unit: str) -> Iterator[Path]:
 
 
 def main(autograder: Path) -> int:
-    """Grade the submission that lies there, and write results.json. 1 if the grader failed: then nothing is written, since 0 would
-    be a mark, and Gradescope tells that its autograder failed."""
+    """Grade the submission in Gradescope's folder, and write results.json. Return 1 if the grader failed: then nothing is written, since 0
+    would be a mark, and Gradescope reports that its autograder failed."""
     told = json.loads((autograder / "submission_metadata.json").read_text("utf-8"))
     rules = Rules(**json.loads((autograder / "source" / "class" / "rules.json").read_text("utf-8")))
     results = autograder / "results" / "results.json"
@@ -142,7 +142,7 @@ def main(autograder: Path) -> int:
 
 
 def only_notebook(folder: Path, unit: str) -> Path:
-    """The notebook that was handed in. Raises submission.Problem, with a sentence to the student, if it cannot be told."""
+    """Return the notebook that was handed in. Raises submission.Problem, with a message to the student, if that is not clear."""
     found = sorted(path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
     named = [path for path in found if path.name == f"{unit}.ipynb"] or found
     if len(named) != 1:
@@ -152,7 +152,7 @@ def only_notebook(folder: Path, unit: str) -> Path:
 
 
 def result(graded: single.GradedNotebook, rules: Rules, told: dict[str, Any]) -> dict[str, Any]:
-    """The contents of results.json: one test for each criterion, and the score with extra credit and without what lateness takes."""
+    """Return the contents of results.json: one test for each criterion, and the score with extra credit and without what lateness takes."""
     earned = graded.points + graded.bonus
     due = max(filter(None, (_due(rules, told, user) for user in told["users"])), default=None)
     penalty = rules.penalty(earned, datetime.fromisoformat(told["created_at"]), due)
@@ -170,8 +170,8 @@ def result(graded: single.GradedNotebook, rules: Rules, told: dict[str, Any]) ->
 
 
 def tests(verdict: Verdict, way: counts.Counting) -> Iterator[dict[str, Any]]:
-    """A test for each criterion of an exercise, named and explained as its verdict is, gates among them; what was never judged,
-    since something before it failed, is hidden until it is. way: how the exercise counts; only the path has a maximum."""
+    """Yield a test for each criterion of an exercise, gates among them, named and explained as in its verdict; unjudged ones are hidden.
+    way: how the exercise counts; only the path has a maximum."""
     for number, finding in enumerate(verdict.findings, start=1):
         yield {
             "number": f"{verdict.exercise}.{number}",
@@ -186,7 +186,7 @@ def tests(verdict: Verdict, way: counts.Counting) -> Iterator[dict[str, Any]]:
 
 
 def said(verdict: Verdict, finding: Finding) -> str:
-    """A criterion as a student reads it; the remark that teaches stands once, at the first that is lost."""
+    """Return the text on a criterion for the student; the remark stands once, at the first lost one."""
     first = next((each for each in verdict.findings if each.lost), None)
     return "\n".join(filter(None, [render.of_finding(finding), verdict.remark if finding is first else ""]))
 

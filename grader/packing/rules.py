@@ -38,29 +38,29 @@ class Rules:
 
     @property
     def public(self) -> Rules:
-        """The rules that everybody may read: who has more time is often who is ill."""
+        """Return the rules without those about single students: who has more time is often who is ill."""
         return replace(self, **{each.name: {} for each in fields(self) if each.metadata == OF_STUDENTS})
 
     def student(self, name: str) -> str:
-        """The id of the student with this email address, login or number, or this name itself. Of an address the part before the @
+        """Return the id of the student with this email address, login or number, or this name itself. Of an address the part before the @
         is most often the login."""
         name = name.casefold()
         return self.ids.get(name) or self.ids.get(name.partition("@")[0], name)
 
     def due_for(self, student: str, elsewhere: datetime | None = None) -> datetime | None:
-        """The date until which the student has time: the latest that the class or the other grader gives."""
+        """Return the student's due date: the latest that the class or the other grader gives."""
         own = self.extended.get(student, self.due)
         dates = [date for date in (datetime.fromisoformat(own) if own else None, elsewhere) if date]
         return max(dates, default=None)
 
     def penalty(self, score: float, handed_in: datetime, due: datetime | None) -> float:
-        """The points that lateness takes."""
+        """Return the points that lateness takes."""
         seconds = (handed_in - due).total_seconds() if due else 0.0
         return late.penalty(self.lateness, score, seconds) or 0.0
 
 
 def rules_of(home: Path, unit: str) -> Rules:
-    """The rules of a unit in the class whose state lies in `home`, as `grader autograde` applies them."""
+    """Return the rules of a unit in the class whose state lies in `home`, as `grader autograde` applies them."""
     plugin = late.ByTheDay(config=nbgrader_config.config(home))
     lateness = {name: getattr(plugin, name) for name in late.RULES} | late.rules_of(home, unit)
     said = counts.rules_of(home, unit)

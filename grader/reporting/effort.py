@@ -24,7 +24,7 @@ MOST = 10_000  # checks of an exercise; more is a joke
 
 @dataclass(frozen=True)
 class CountedEffort:
-    """How many checks and hints somebody asked for, or the median of several."""
+    """How many checks and hints a student requested, or the median of several students."""
 
     checks: float
     hints: float
@@ -34,7 +34,7 @@ Shared = Mapping[str, CountedEffort]  # by exercise
 
 
 def of_unit(home: Path, unit: str) -> dict[str, Shared]:
-    """Student -> the effort in each exercise of a unit, for those who share it."""
+    """Map each student who shares it to the effort in each exercise of a unit."""
     by_student = {
         path.parents[1].name: _shared(path, unit) for path in sorted(home.glob(f"submitted/*/{unit}/{unit}.ipynb"))
     }
@@ -42,7 +42,7 @@ def of_unit(home: Path, unit: str) -> dict[str, Shared]:
 
 
 def median(efforts: Mapping[str, Shared], exercise: str) -> CountedEffort | None:
-    """The effort of the student in the middle of those who share theirs and began the exercise; None if there is nobody."""
+    """Return the median effort of those who share theirs and began the exercise; None if there is nobody."""
     each = [shared[exercise] for shared in efforts.values() if exercise in shared]
     if not each:
         return None
@@ -50,7 +50,7 @@ def median(efforts: Mapping[str, Shared], exercise: str) -> CountedEffort | None
 
 
 def total(shared: Shared) -> CountedEffort:
-    """Add up a unit's."""
+    """Sum the effort of a unit's exercises."""
     return CountedEffort(sum(e.checks for e in shared.values()), sum(e.hints for e in shared.values()))
 
 

@@ -20,8 +20,8 @@ COLUMN = 7  # letters of the column for one exercise
 
 
 def gradebook(home: Path, unit: str, width: int) -> tuple[Table, list[str]]:
-    """A row per student, a column per exercise that counts; those of More stand behind the path's, with a + before their points.
-    Where that is wider than `width` letters, the exercises that lost points are named by their numbers. Raises results.NotGraded."""
+    """Return the gradebook as a table, a row per student and a column per exercise that counts, and lines below it. Those of More stand
+    behind the path's, with a + before points. If wider than `width` letters, lost exercises have numbers. Raises results.NotGraded."""
     entries, counting = results.gradebook(home, unit), counts.of(home, unit)
     exercises = [counting.exercises[id] for id in (*counting.ids("path"), *counting.ids("more"))]
     wide = max(len(entry.student) for entry in entries) + COLUMN * len(exercises) + 20 > width
@@ -76,7 +76,7 @@ def _cell(points: float | None, extra: float | None = None, by_hand: bool = Fals
 
 
 def by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
-    """List what was given by hand, and what of it a person should look at."""
+    """Yield lines on what was given by hand, and what of it a person should look at."""
     for entry in entries:
         for id, fields in entry.by_hand.items():
             judged = "nothing" if fields.judged is None else f"{fields.judged:g}"
@@ -92,15 +92,15 @@ def by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
 
 
 def behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
-    """Say who was given something by hand that their page does not show yet."""
+    """Yield lines on students who were given something by hand that their page does not show yet."""
     if students := results.behind(home, unit, entries):
         late = f"feedback and penalty for lateness follow with the next `autograde {unit}`"
         yield f"by hand since the last autograde: {', '.join(students)}: {late}"
 
 
 def term(whole: Term, student: str = "") -> Table:
-    """Tell who is behind in the unit that was graded last, and why; or one student through all units. Raises ValueError if the class
-    has no such student."""
+    """Return a table of who is behind in the unit that was graded last, and why; or of one student through all units. Raises ValueError if
+    the class has no such student."""
     if not student:
         table = Table(
             "student", "why", title=f"behind in {whole.latest}: {len(whole.behind)} of {len(whole.standings)}"

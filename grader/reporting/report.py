@@ -54,7 +54,7 @@ NO_VERDICT = "has no verdict: grade it again, and read what the feedback page sa
 
 @dataclass
 class FrequentMistake:
-    """A gate or criterion that students failed: the sentence that most of them saw, and how many did."""
+    """A gate or criterion that students failed, with the message that most of them saw, and how many did."""
 
     exercise: str
     title: str
@@ -67,7 +67,7 @@ class FrequentMistake:
 
     @property
     def alike(self) -> int:
-        """How many saw that sentence, but for its numbers."""
+        """Count the students who saw that message, up to its numbers."""
         kinds = Counter()
         for sentence, count in self.sentences.items():
             kinds[_kind(sentence)] += count
@@ -75,8 +75,8 @@ class FrequentMistake:
 
 
 def mistakes(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[FrequentMistake]:
-    """Mistakes of a class, the most frequent first. A blank answer is no mistake, and neither is what a failed gate
-    left unjudged.
+    """List the mistakes of a class, the most frequent first. A blank answer is no mistake, and neither is what a failed gate left
+    unjudged.
 
     verdicts    student -> exercise -> verdict
     """
@@ -100,20 +100,20 @@ def _kind(sentence: str) -> str:
 
 
 def unjudged(verdict: Verdict | None) -> str:
-    """Say why a person or the grader has yet to judge the exercise; "" if it has been judged."""
+    """Return a message on why a person or the grader has yet to judge the exercise; "" if it has been judged."""
     if verdict is None:
         return NO_VERDICT
     return "" if verdict.judged and not is_poison(verdict) else verdict.findings[0].seen
 
 
 def blank(verdict: Verdict) -> bool:
-    """Handed in as it was handed out: the function returns nothing, the prediction is not filled in."""
+    """Whether the exercise was handed in as handed out: the function returns nothing, the prediction is not filled in."""
     return verdict.outcome == "not_begun"
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How the class did in one exercise, or in all.
+    """Scores of the class in one exercise, or in all.
 
     more    whether the exercise's points are not part of the maximum
     """
@@ -143,7 +143,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Alike:
-    """Sources of one exercise that look alike, to be put side by side."""
+    """Similar sources of one exercise, to be compared side by side."""
 
     exercise: str
     pair: similar.Pair
@@ -174,17 +174,17 @@ class ClassReport:
 
     @property
     def judged_on(self) -> dict[tuple[str, ...], str]:
-        """Letters for the machines that judged the class, where they differ."""
+        """Map the machines that judged the class to letters, where they differ."""
         return results.places(self.entries)
 
     @property
     def places(self) -> list[str]:
-        """Whether sections are known, and groups."""
+        """List which of "section" and "group" are known."""
         return [name for name in ("section", "group") if any(getattr(m, name) for m in self.members.values())]
 
 
 def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
-    """Everything the page says. Raises NotGraded if nobody has been graded.
+    """Make the class report of a unit. Raises NotGraded if nobody has been graded.
 
     published    the published solution of an exercise
     """
@@ -244,7 +244,7 @@ def _distribution(exercise: Exercise, entries: Sequence[Entry], verdicts: Mappin
 
 
 def histogram(of: Distribution, *, width: float = 3.0, height: float = 1.5) -> Markup:
-    """How many students earned how many points, as SVG. width, height in inches."""
+    """Draw how many students earned how many points, as SVG. width, height in inches."""
     style: dict[Any, Any] = {
         "svg.fonttype": "none",
         "svg.hashsalt": of.name,
@@ -283,7 +283,7 @@ def _inline(svg: str, label: str) -> Markup:
 
 
 def environment() -> Environment:
-    """Templates of reports: everything is escaped, and what a template misspells is an error."""
+    """Make the Jinja environment of reports: everything is escaped, and what a template misspells is an error."""
     made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -297,7 +297,7 @@ def environment() -> Environment:
 
 
 def page(report: ClassReport, feedback: str = "../feedback") -> str:
-    """The report as HTML. feedback: where the students' feedback lies, seen from the page."""
+    """Render the report as HTML. feedback: where the students' feedback lies, seen from the page."""
     template = environment().get_template("report.html.j2")
     return template.render(
         r=report,
@@ -317,7 +317,7 @@ def page(report: ClassReport, feedback: str = "../feedback") -> str:
 
 
 def write(home: Path, unit: str) -> Path:
-    """Writes home/reports/UNIT.html and returns its path. Raises NotGraded if nobody has been graded."""
+    """Write home/reports/UNIT.html and return its path. Raises NotGraded if nobody has been graded."""
     path = home / "reports" / f"{unit}.html"
     disk.write({path: page(of_class(home, unit)).encode()})
     return path

@@ -30,7 +30,7 @@ LAYOUT = {
 
 
 def tokens(source: str) -> tuple[str, ...]:
-    """The source without what its author may choose freely. What does not parse is read as far as it goes."""
+    """Tokenize a source without names, comments and layout, which authors may choose. What does not parse is read as far as it goes."""
     found: list[str] = []
     fresh = True  # a string that starts a statement is a docstring
     try:
@@ -49,7 +49,7 @@ def tokens(source: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Pair:
-    """Students whose sources are alike: two, or more where the sources are the same but for names and layout."""
+    """Students whose sources are similar: two, or more where the sources are the same but for names and layout."""
 
     students: tuple[str, ...]
     ratio: float  # 1.0: the same
@@ -61,7 +61,7 @@ def pairs(
     given: tuple[str, ...] = (),
     at_least: float = ALIKE,
 ) -> list[Pair]:
-    """Groups of equal sources, then pairs of alike ones, most alike first.
+    """List groups of equal sources, then pairs of similar ones, most similar first.
 
     sources      student -> tokens of a source
     leave_out    of a source that many have, such as the published solution: those equal to it are not compared
@@ -93,5 +93,5 @@ def _runs(read: tuple[str, ...]) -> Iterator[tuple]:
 
 
 def equal_to(published: tuple[str, ...], sources: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """The students whose source is the published one but for names, comments and layout; of both the tokens."""
+    """List the students whose source is the published one but for names, comments and layout; both as tokens."""
     return sorted(student for student, read in sources.items() if read == published)

@@ -13,7 +13,7 @@ from grader.reporting import similar
 
 @dataclass(frozen=True)
 class StudentFlag:
-    """A flag for a person to look at; it has taken no point."""
+    """A flag on a student's answer for a person to look at; it has taken no point."""
 
     student: str
     exercise: str  # "" if it is about the notebook
@@ -22,8 +22,7 @@ class StudentFlag:
 
 @dataclass(frozen=True)
 class Handin:
-    """One student's work as it was judged: the source of each exercise, its tokens if there is work in it, and what is
-    odd about it."""
+    """One student's submission as it was judged: the source of each exercise, its tokens if it was begun, and flags."""
 
     sources: dict[str, str]
     tokens: dict[str, tuple[str, ...]]
@@ -32,7 +31,7 @@ class Handin:
 
 
 def handin(path: Path, unit: str, student: str) -> Handin:
-    """Reads a submitted notebook, in a child; runs nothing."""
+    """Read a submitted notebook, in a child; runs nothing."""
     exercises = list(grader.exercises(unit).values())
     given = submission.handed_out_as(path, grader.released(unit))
 

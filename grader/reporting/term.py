@@ -36,7 +36,7 @@ WORDS: dict[Reason, str] = {
 
 @dataclass(frozen=True)
 class Standing:
-    """One student through the term.
+    """One student's marks through the term.
 
     entries   unit -> the line of its gradebook, of those that were handed in
     shares    unit -> the score as a share of the maximum; None: nothing was handed in, or not everything could be judged
@@ -53,14 +53,14 @@ class Standing:
 
     @property
     def mean(self) -> float:
-        """The mean share over all units that were graded, nothing counting as 0."""
+        """Return the mean share over all units that were graded, a missing one counting as 0."""
         return statistics.fmean(share or 0.0 for share in self.shares.values())
 
 
 @dataclass(frozen=True)
 class CostlyExercise:
-    """An exercise, the share of its points that the class lost, what most students who lost some were told, and how much the one in
-    the middle asked, of those who share that."""
+    """An exercise, the share of its points that the class lost, the message that most who lost some saw, and the median effort of those who
+    share theirs."""
 
     exercise: str
     title: str
@@ -72,7 +72,7 @@ class CostlyExercise:
 
 @dataclass(frozen=True)
 class Term:
-    """Everybody in a class, over the units that have been graded, in the course's order."""
+    """All students of a class, over the units that have been graded, in the course's order."""
 
     units: list[str]
     latest: str
@@ -81,12 +81,12 @@ class Term:
 
     @property
     def behind(self) -> list[Standing]:
-        """Everybody who is behind in the latest unit: those with most reasons, over all units, first."""
+        """List everybody who is behind in the latest unit: those with most reasons, over all units, first."""
         late = [one for one in self.standings if one.behind.get(self.latest)]
         return sorted(late, key=lambda one: (-sum(map(len, one.behind.values())), one.mean, one.student))
 
     def of(self, student: str) -> Standing:
-        """One student's term. Raises ValueError, with a sentence, if the class has none of that name."""
+        """Return one student's Standing. Raises ValueError, with a message, if the class has none of that name."""
         for one in self.standings:
             if one.student == student:
                 return one
@@ -94,7 +94,7 @@ class Term:
 
 
 def of_class(home: Path) -> Term:
-    """Look at every unit of the class that has been graded. Raises results.NotGraded if none has."""
+    """Make the Term of a class, from every unit that has been graded. Raises results.NotGraded if none has."""
     graded: dict[str, dict[str, Entry]] = {}
     for unit in UNITS:
         try:
@@ -166,7 +166,7 @@ def _entered(home: Path, unit: str) -> float:
 
 
 def page(term: Term) -> str:
-    """The term as one HTML page, everything escaped. Names lead to the students' feedback."""
+    """Render the term as one HTML page, everything escaped. Names lead to the students' feedback."""
     return (
         report.environment()
         .get_template("term.html.j2")

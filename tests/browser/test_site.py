@@ -3,6 +3,7 @@ predictions and a count of sectors work without a kernel."""
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 from contextlib import contextmanager
@@ -12,9 +13,11 @@ from urllib.parse import unquote
 
 import pytest
 from axe import serious
+from PIL import Image
 
 pytest.importorskip("sphinx_book_theme", reason="the extra `site` is not installed")
 
+from course_lib import figures
 from course_lib.exercises import UNITS
 from course_lib.exercises.coalescing import sectors_touched
 from grader import exercises
@@ -108,6 +111,16 @@ def test_a_taste_shows_what_the_trace_says(html):
     text = (html / "taste.html").read_text("utf-8")
     assert "Author name not set" not in text
     assert "12.5%" in text and "out of bounds" in text and "verdict.png" in text
+
+
+@pytest.mark.parametrize("ink, page_s, darkest, lightest", [("#222", "#fff", 240, 255), ("#e0e0e0", "#111", 0, 40)])
+def test_a_picture_s_ground_follows_the_letters_of_a_page_that_names_no_colour(browser, ink, page_s, darkest, lightest):
+    """A mail, another lab: its letters are light or dark, and no variable says what they lie on."""
+    page = browser.new_page()
+    page.set_content(f'<body style="color:{ink};background:{page_s}">{figures.dtypes.loss_scaling().html()}')
+    with Image.open(io.BytesIO(page.locator("svg").screenshot())) as shot:
+        assert darkest <= shot.convert("L").getpixel((2, 2)) <= lightest
+    page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -9,7 +9,7 @@ from sentences import says
 from course_lib import criteria
 from course_lib.catalogue import say
 from course_lib.criteria import Coalesced, DotFlops, Programs, Rereads, Speed, Traffic, blocks
-from course_lib.criteria.memory import effective_programs
+from course_lib.criteria.costs import effective_programs
 from course_lib.evidence import Evidence, Timing
 from course_lib.exercise import Case, CodeLine, Exercise, Trial
 from tritontrace.results import Access, Flops, Footprint, Launch, LineFlops, Operation

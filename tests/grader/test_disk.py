@@ -273,7 +273,7 @@ def test_a_zygote_whose_judge_was_stopped_ends_without_a_word():
     )
     process.stdout.close()  # as the kernel does for a worker that is killed
     with suppress(BrokenPipeError):
-        zygote._send(process.stdin, wire.pack({}), b"")
+        zygote.send(process.stdin, wire.pack({}), b"")
     assert process.stderr.read() == b"" and process.wait(60) == 0
 
 

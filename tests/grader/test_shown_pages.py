@@ -9,7 +9,7 @@ import toyclass
 
 from course_lib import criteria
 from course_lib.exercise import CodeLine, Finding, Verdict
-from grader.gradebook import pages, results
+from grader.gradebook import counts, pages, results
 from grader.judging import bounded
 from tritontrace.results import Cause
 
@@ -87,3 +87,23 @@ def test_what_concerns_the_file_is_said_once_and_the_student_is_called_by_name(t
         "what is not begun is a line"
     )
     assert re.findall(r'<td class="quiet">(.*?)</td>', ben) == ["does not run"]
+
+
+def test_what_is_lost_in_more_stands_apart_and_costs_nothing(tmp_path, monkeypatch):
+    lost = {
+        f"toy.{name}": toyclass.verdict(name, 0, of, Finding("right", 0, of, "failed", missed=f"{name} is wrong"))
+        for name, of in (("double", 10), ("root", 4))
+    }
+    says = {"ada": lost, "ben": toyclass.RIGHT | {"toy.root": lost["toy.root"]}}
+    home = toyclass.make(monkeypatch, tmp_path, says)
+    counts.set_rules(home, toy.UNIT, {"more": ["toy.root"]})
+    assert set(toy.grade_with_nbgrader(home, toy.UNIT, root=tmp_path).values()) == {"ok"}
+    told = [
+        re.findall(
+            r'class="kind">(\w+)|<td class="quiet">(.*?)</td>',
+            (home / "feedback" / who / toy.UNIT / f"{toy.UNIT}.html").read_text(),
+        )
+        for who in ("ada", "ben")
+    ]
+    rows = [[head or row for head, row in page] for page in told]
+    assert rows == [["Main", "double is wrong", "More", "root is wrong"], ["More", "root is wrong"]]

@@ -34,7 +34,7 @@ SHOWN = {
     "a hint": (f"course_lib/exercises/hints/{UNIT}.md", "1. ", "1. Look closely: "),
     "a comment": (f"{EXERCISES}/kernels.py", "\ntranspose = ", "\n# turned\ntranspose = "),
     "the layout of a line": (f"{EXERCISES}/kernels.py", "matrix(512, 1024)", "matrix(\n512,\n1024)"),
-    "a docstring": (f"{EXERCISES}/cases.py", '"""Bytes of every', '"""The bytes of every'),
+    "a docstring": (f"{EXERCISES}/cases.py", '"""Count the bytes of every', '"""Count all bytes of every'),
     "a docstring where none was": (f"{EXERCISES}/twists.py", "-> Twist:\n", '-> Twist:\n    """A twist."""\n'),
     "a module's docstring": (f"{EXERCISES}/kernels.py", '"""Kernels', '"""Some kernels'),
     "a hidden case of another unit": ("grader/judging/hidden/flops.py", "\nfrom ", "\nassert True\nfrom "),

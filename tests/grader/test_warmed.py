@@ -17,7 +17,9 @@ from grader.audit import variants
 from grader.cohort import canary
 from grader.judging.judge import Judge
 from grader.published import answer, solution_cell
-from tritontrace.replay import record, wire
+from tritontrace import compiled
+from tritontrace.compiled import lower
+from tritontrace.replay import load, record, wire
 from tritontrace.ttir import frontend
 
 UNIT = "04_memory_coalescing"
@@ -103,7 +105,7 @@ def out(tree):
 def test_an_equal_kernel_is_known_and_a_forged_one_is_not_taken_for_it():
     log = record(host, [{"x": X}])
     part = {"logs": [log], "fresh": [[{"x": X}]], "names": ["case"], "kernel": True}
-    execution.trace_once([part])
+    execution.replay_once([part])
     tree, asked = replayed(copy.deepcopy(log))
     assert asked == 0 and torch.equal(out(tree)[0], 2 * X)
 
@@ -127,3 +129,53 @@ def test_an_equal_kernel_is_known_and_a_forged_one_is_not_taken_for_it():
             event["launch"] = kernels.key_of(entry)
     tree, asked = replayed(honest)  # the same text, and another number behind its name
     assert asked == 1 and torch.equal(out(tree)[0], 5 * X)
+
+
+# ------------------------------------------------------------------------------------------------ what is compiled
+
+
+def scaling(comment, factor=2, size=16):
+    """A kernel, with a comment of some lines in it."""
+    source = f"""
+@triton.jit
+def scaling(x_ptr, out_ptr, SIZE: tl.constexpr):
+{comment}
+    i = tl.arange(0, SIZE)
+    tl.store(out_ptr + i, tl.load(x_ptr + i) * {factor})
+"""
+    return load([("<cell>", f"import triton\nimport triton.language as tl\n{source}")], "scaling")
+
+
+def job(kernel, gpu="sm_90", x=X, size=16, **options):
+    arguments = {"x_ptr": x, "out_ptr": x, "SIZE": size}
+    return frontend.front_of(kernel, arguments, options), (), arguments, gpu, False
+
+
+def test_the_compiler_is_asked_no_more_of_an_equal_text_and_of_every_other_one(monkeypatch):
+    asked, in_a_child = [], compiled.in_a_child
+    monkeypatch.setattr(compiled, "in_a_child", lambda c, jobs, *more: asked.extend(jobs) or in_a_child(c, jobs, *more))
+    monkeypatch.setattr(lower, "_accepted", {})
+
+    kernel = scaling("")
+    first = compiled.compile_all([job(kernel)], 60)
+    assert len(asked) == 1  # and what a child finds out stays there
+    assert compiled.compile_all([job(kernel)], 60) == first and len(asked) == 2
+
+    assert compiled.compile_here([job(kernel)], 60) == first
+    for same in (kernel, scaling("    # elsewhere\n    #")):
+        assert compiled.compile_all([job(same)], 60) == first
+    assert len(asked) == 2
+    others = {
+        "another number": job(scaling("", factor=3)),
+        "another size": job(kernel, size=32),
+        "another dtype": job(kernel, x=X.half()),
+        "no multiple of 16": job(kernel, x=torch.arange(20.0)[1:17]),
+        "another GPU": job(kernel, "sm_80"),
+        "other options": job(kernel, num_warps=2),
+        "a place in words": job(scaling("    tl.device_print(' loc(#loc1)')")),
+    }
+    for number, what in enumerate(others.values(), 3):
+        (found,) = compiled.compile_all([what], 60)
+        assert found.accepted and len(asked) == number
+    (whole,) = compiled.compile_all([(*job(kernel)[:4], True)], 60)
+    assert whole.to_the_end and len(asked) == 3 + len(others)  # more is asked of it than whether it is accepted

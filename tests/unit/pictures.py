@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from course_lib import figures
 from tritontrace.colours import GREEN_INK, INK, RED_INK, THINNED
@@ -70,9 +71,7 @@ def faint(figure: Figure) -> list[str]:
         text.set_visible(True)
     found = []
     for text, box in zip(texts, boxes, strict=True):
-        place = np.s_[
-            max(int(len(bare) - box.y1), 0) : int(len(bare) - box.y0) + 1, max(int(box.x0), 0) : int(box.x1) + 1
-        ]
+        place = _place(bare, box)
         changed = np.abs(inked[place] - bare[place]).sum(-1) > 0.02
         if not changed.any():
             continue  # of a plot whose axes are off, say
@@ -84,6 +83,31 @@ def faint(figure: Figure) -> list[str]:
         if seen < 4.5:
             found.append(f"{text.get_text()!r}: {seen:.1f} to 1")
     return found
+
+
+def covering(figure: Figure) -> list[str]:
+    """The words of each legend of a figure that lies over something else than one ground. The figure is spoilt."""
+    FigureCanvasAgg(figure)
+    figure.canvas.draw()
+    figure.set_layout_engine("none")
+    legends = [*figure.legends, *filter(None, (ax.get_legend() for ax in figure.axes))]
+    boxes = [legend.get_window_extent() for legend in legends]
+    for ax in figure.axes:
+        ax.grid(False)
+    for legend in legends:
+        legend.set_visible(False)
+    bare = _pixels(figure)
+    return [
+        ", ".join(text.get_text() for text in legend.get_texts())
+        for legend, box in zip(legends, boxes, strict=True)
+        if np.ptp(bare[_place(bare, box)], axis=(0, 1)).max() > 0.02
+    ]
+
+
+def _place(pixels: np.ndarray, box: Bbox) -> tuple[slice, slice]:
+    """Rows and columns of a box."""
+    high = len(pixels)
+    return np.s_[max(int(high - box.y1), 0) : int(high - box.y0) + 1, max(int(box.x0), 0) : int(box.x1) + 1]
 
 
 DARK_PAGE, LIGHT_INK = "#14181e", "#ced6dd"

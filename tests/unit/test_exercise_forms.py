@@ -27,12 +27,7 @@ BREAK = [
     "flash.break_attention",
     "flash_backward.break_gradients",
 ]
-NAME = {
-    "tiling.name_maps": named.TILING_CAUSES,
-    "coalescing.name_lanes": named.COALESCING_CAUSES,
-    "flash.name_maps": named.ATTENTION_CAUSES,
-    "flash_backward.name_gradients": named.GRADIENT_CAUSES,
-}
+NAME = named.CAUSES
 
 
 def all_cases(exercise_id: str):
@@ -166,8 +161,7 @@ def test_the_seals_are_those_of_the_plain_text(exercise_id):
 @pytest.mark.parametrize("exercise_id", named.MAPPED)
 def test_the_maps_are_those_of_the_mistakes(exercise_id):
     module = importlib.import_module(f"course_lib.exercises.{exercise_id.split('.')[0]}.naming")
-    causes, wrong = named.MAPPED[exercise_id]
-    assert named.drawn(causes, wrong()) == module.MAPS
+    assert named.drawn(NAME[exercise_id], named.MAPPED[exercise_id]()) == module.MAPS
 
 
 @pytest.mark.parametrize("exercise_id", NAME)

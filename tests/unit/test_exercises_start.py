@@ -26,9 +26,7 @@ def verdict(key: str, answers: object):
 
 
 def test_the_seals_are_those_of_the_plain_text():
-    source = {}
-    exec(sealed(), source)
-    assert source["SEALED"] == start.SEALED
+    assert sealed() == start.SEALED
 
 
 def test_the_first_kernel_is_written_within_ten_minutes():

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from pictures import UNITS, as_shown, clipped, darken, drawn, faint, listed
+from pictures import UNITS, as_shown, clipped, covering, darken, drawn, faint, listed
 from sampling import first_ones
 
 from course_lib import figures
@@ -61,6 +61,20 @@ def test_pictures_fit_a_page_in_letters_that_can_be_read(unit, name):
 @of_pictures
 def test_no_picture_is_cut_off(unit, name):
     assert clipped(drawn(unit, name)) < 0.01
+
+
+@of_pictures
+def test_no_legend_lies_over_what_is_drawn(unit, name):
+    assert covering(getattr(getattr(figures, unit), name)(*listed(unit)[name])) == []
+
+
+@pytest.mark.parametrize("place, noticed", [("lower center", ["up"]), ("upper left", [])])
+def test_a_legend_over_a_line_is_noticed(place, noticed):
+    figure = Figure()
+    ax = figure.subplots()
+    ax.plot([0, 1, 2], [0, 0, 2], label="up")
+    ax.legend(loc=place)
+    assert covering(figure) == noticed
 
 
 def test_a_label_beyond_the_page_is_noticed():

@@ -12,9 +12,9 @@ import pytest
 from nbformat.sign import NotebookNotary
 
 from course_lib import content, make_zip, reset, validate
+from course_lib.catalogue import say
 from course_lib.exercises import UNITS, find
 from course_lib.handin import files
-from course_lib.handin import reset as resetting
 from course_lib.handin.validate import MARK, validated
 
 UNIT = "04_memory_coalescing"
@@ -262,9 +262,11 @@ def test_the_stub_is_shown_for_pasting_as_well(notebook, capsys):
     solve(notebook)
     reset(TRANSPOSE.id)
     said = capsys.readouterr().out
-    assert said.index(resetting.RELOAD) < said.index(resetting.OR_PASTE) and said.endswith(f"\n\n{line_stub()}\n")
+    assert said.index(say("handin.reset.reload")) < said.index(say("handin.reset.or_paste")) and said.endswith(
+        f"\n\n{line_stub()}\n"
+    )
     reset(TRANSPOSE.id)
-    assert resetting.OR_PASTE not in capsys.readouterr().out
+    assert say("handin.reset.or_paste") not in capsys.readouterr().out
 
 
 def test_in_a_notebook_all_of_it_is_html_and_escaped(notebook, monkeypatch, capsys):

@@ -51,6 +51,23 @@ def test_what_draws_calls_no_colour_by_its_name(path):
     ] == []
 
 
+LIGHTNESS = re.compile(
+    r"\bpaler?\b|\b(?:light|dark)(?:er)? (?:blue|green|grey|orange|purple|red|ground)\b", re.IGNORECASE
+)
+
+
+@pytest.mark.parametrize("path", [*DRAWING, *(ROOT / "solutions").glob("*.py")], ids=lambda path: path.name)
+def test_no_words_below_a_picture_name_a_lightness(path):
+    """On a dark page it is another one."""
+    tree = ast.parse(path.read_text("utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    notes = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, documented)}
+    told = [text for text in _texts(path) if text not in notes] + re.findall(
+        r"^# (.*)", path.read_text("utf-8"), re.MULTILINE
+    )
+    assert [text for text in told if LIGHTNESS.search(text)] == []
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_pages_have_the_colours_of_the_table(path):
     table = {value.lower() for value in vars(colours).values() if isinstance(value, str) and HEX.fullmatch(value)}

@@ -26,6 +26,7 @@ FLOORS = {
     ],
     "grader": [
         {"__main__"},
+        {"command_line"},
         {"audit", "building", "doctor", "hub", "packing"},
         {"reporting"},
         {"lms"},

@@ -24,7 +24,7 @@ def qkv(
     v_mean: float = 0.0,
     **more: Any,
 ):
-    """Return a function that draws q (*lead, nq, d), k and v (*lead, nk, d), and of `more` as it is.
+    """Return a function that draws q (*lead, nq, d), k and v (*lead, nk, d), and passes on `more`.
 
     scores  what scale * q @ k.mT is like: "mild", around 0; "flat", all within 0.2 of 0; "large", up to about 150 either way;
             "rising", by 60 from the first key to the last; "last", one score of about 80, at the last key; "low", all near -200
@@ -96,7 +96,7 @@ def states(
 
 
 def rearranged(n: int = 6, d: int = 4):
-    """A drawing in which merging gives each result twice: x + y in row i, y + x in row n + i; then (x + y) + z, and x + (y + z)."""
+    """Return a function that draws states to merge in two orders: x + y in row i, y + x in row n + i; then (x + y) + z and x + (y + z)."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         x, y, z = (states(n, d=d, mean=(mu, 0), spread=2.0)(g)["a"] for mu in (0, 3, -2))

@@ -29,8 +29,8 @@ ATTENTION = TENSORS | operations(
 
 @dataclass
 class LargestBuffer(CostCriterion):
-    """No single allocation besides the results reaches a limit. Results must be right only where nothing is masked, because
-    a slip in a mask costs nothing here.
+    """Criterion: no single allocation besides the results reaches a limit. Results must be right only where nothing is masked, because a
+    slip in a mask costs nothing here.
 
     limit: the arguments -> bytes. longest: the arguments -> the longest side that a matrix product may have.
     """
@@ -66,7 +66,7 @@ class LargestBuffer(CostCriterion):
 
 @dataclass
 class Products(CostCriterion):
-    """Two of torch's matrix products for each tile of scores in which some query sees a key, and no larger products."""
+    """Criterion: two matrix products of torch for each tile of scores in which some query sees a key, and no larger products."""
 
     missed = say("criteria.products.missed")
     points: float
@@ -107,7 +107,7 @@ def least_and_most_flops(q, k, causal: bool, bm: int, bn: int, **more: Any) -> t
 
 
 def visited_tiles(q: torch.Tensor, k: torch.Tensor, causal: bool, bm: int, bn: int, **_: Any) -> tuple[int, int]:
-    """Count (the tiles in which some query sees a key, all tiles)."""
+    """Count the tiles in which some query sees a key, and all tiles."""
     nq, nk = q.shape[-2], k.shape[-2]
     mask = seen(nq, nk, causal)
     corners = list(product(range(0, nq, bm), range(0, nk, bn)))

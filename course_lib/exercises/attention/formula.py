@@ -42,7 +42,7 @@ from course_lib.exercises.misconceptions import Misconception
 
 
 def claims_checked() -> dict[str, bool | int]:
-    """Find out whether each claim of the exercise holds, by trying it on random numbers."""
+    """Return the right answers of the exercise, each claim tried on random numbers."""
     g = torch.Generator().manual_seed(8)
     q, k, v = (torch.randn(6, 8, generator=g, dtype=torch.float64) for _ in range(3))
     order, places = torch.randperm(6, generator=g), torch.arange(6)
@@ -84,7 +84,7 @@ claims = Exercise(
 
 
 def halves(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
-    """Compute rotary in the other convention, where x[i] and x[i + D / 2] are a pair."""
+    """Compute rotary embeddings in the other convention, where x[i] and x[i + D / 2] are a pair."""
     paired = torch.stack(x.chunk(2, -1), -1).flatten(-2)
     return rotated(paired, positions, base).unflatten(-1, (-1, 2)).mT.flatten(-2)
 

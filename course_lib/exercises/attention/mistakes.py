@@ -23,7 +23,7 @@ def unscaled(q, k, v, **more):
 
 
 def top_left(q, k, v, causal=False, scale=None, **_):
-    """Compute causal attention with j <= i; None where this is the right mask."""
+    """Compute causal attention with the mask j <= i; None where this is the right mask."""
     nq, nk = q.shape[-2], k.shape[-2]
     if not causal or nq == nk:
         return None
@@ -33,7 +33,7 @@ def top_left(q, k, v, causal=False, scale=None, **_):
 
 
 def all_keys(q, k, v, causal=False, **more):
-    """Compute o without the causal mask; None where there is none to forget."""
+    """Compute o without the causal mask; None where attention is not causal."""
     return reference(q, k, v, **more)[0] if causal else None
 
 
@@ -43,7 +43,7 @@ def has_nan(
     never: Callable[..., bool] = lambda **_: False,
     where: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if a wrong result of these groups holds NaN. NaN from masked positions without `other`, and
+    """Make a matcher that returns `sentence` if a wrong result of these groups holds NaN. NaN from masked positions without `other`, and
     results of a wrong shape, do not count.
 
     never   tells from the arguments of a call that they cannot give such a NaN. If it is there all the same, it has another cause,
@@ -89,7 +89,7 @@ def each_sees_a_key(q, k, causal=False, **_) -> bool:
 
 
 def last_queries_unwritten(trials: Sequence[GradedTrial]) -> str:
-    """Say so if all NaN are in the last tile of queries, and this tile is short."""
+    """Return a remark if all NaN are in the last, short tile of queries, else ""."""
     places = [(o.isnan().all(-1), call) for call, o in results(trials) if bool(o.isnan().any())]
     for rows, call in places:
         partial = torch.arange(rows.shape[-1], device=rows.device) >= rows.shape[-1] // call["bm"] * call["bm"]
@@ -99,7 +99,7 @@ def last_queries_unwritten(trials: Sequence[GradedTrial]) -> str:
 
 
 def starts_from_empty(trials: Sequence[GradedTrial]) -> str:
-    """Name the gradients that are NaN everywhere while others are not, in a sentence; "" if there are none."""
+    """Return a remark that names the gradients that are NaN everywhere while others are not, else ""."""
     for t in failing(trials):
         for out in t.evidence.outputs:
             if isinstance(out, list) and len(out) == 3 and all(isinstance(x, torch.Tensor) for x in out):
@@ -126,8 +126,8 @@ def attended(
 
 
 def masked_by(sees: Callable[..., torch.Tensor], tiles: bool) -> Callable[..., Any]:
-    """Make o if query i sees the keys j with sees(i, j, Nk - Nq, bm). tiles: whether the mask is used only in tiles with both seen and
-    unseen keys."""
+    """Make the wrong formula in which query i sees the keys j with sees(i, j, Nk - Nq, bm); it returns o. tiles: whether the mask is used
+    only in tiles with both seen and unseen keys."""
 
     def wrong(q, k, v, causal=False, scale=None, bm=0, bn=0, **_):
         if not causal:
@@ -146,15 +146,14 @@ def masked_by(sees: Callable[..., torch.Tensor], tiles: bool) -> Callable[..., A
 
 
 def more_keys_than_queries(wrong: Callable[..., Any]) -> Callable[..., Any]:
-    """Limit the slip to more keys than queries. Otherwise whole tiles may look alike under several masks."""
+    """Restrict a wrong formula to calls with more keys than queries; elsewhere several masks may look alike."""
     return lambda q, k, v, **more: wrong(q, k, v, **more) if k.shape[-2] > q.shape[-2] else None
 
 
 def masks(
     sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool] = (False, True)
 ) -> list[MistakeMatcher]:
-    """Make the mistakes of a wrong mask. In a single case, several wrong masks may look the same, so every result must be what
-    the slip gives."""
+    """Make the matchers of a wrong mask. In a single case several masks may look alike, so every result must match."""
     return [Misconception(masked_by(sees, t), sentence, each=True) for t in tiles]
 
 
@@ -167,8 +166,8 @@ def walk(
     as_acc: Callable[[torch.Tensor], torch.Tensor] = lambda x: x,
     as_p: Callable[[torch.Tensor], torch.Tensor] = lambda x: x,
 ) -> State:
-    """Compute (m, l, acc) after all tiles of keys, from scores s (..., Nq, Nk) and values v (..., Nk, D). acc_too, l_too: whether this
-    sum is multiplied when the maximum grows. as_acc: how acc is kept from tile to tile. as_p: how p enters its product."""
+    """Compute (m, l, acc) of an online softmax over tiles of keys, from scores s (..., Nq, Nk) and values v (..., Nk, D). acc_too, l_too:
+    whether this sum is multiplied when the maximum grows. as_acc: how acc is kept from tile to tile. as_p: how p enters its product."""
     m, l, acc = s.amax(-1).fill_(-math.inf), s.sum(-1).fill_(0), v.new_zeros(*s.shape[:-1], v.shape[-1])
     for of_keys, values in zip(s.split(tile, -1), v.split(tile, -2), strict=True):
         top = torch.maximum(m, of_keys.amax(-1))
@@ -181,8 +180,8 @@ def walk(
 
 
 def walked(acc_too: bool = True, l_too: bool = True, divided: bool = True, rounded: bool = False) -> Callable[..., Any]:
-    """Make (o, lse without m) of a walk along tiles of keys, for mild scores. rounded: acc is rounded to q's dtype after each tile, and
-    so is o. For the other arguments see walk."""
+    """Make the wrong formula of an online softmax that forgets a step, for mild scores; it returns (o, lse without m). rounded: acc is
+    rounded to q's dtype after each tile, and so is o. For the other arguments see walk."""
 
     def wrong(q, k, v, causal=False, bn=64, **_):
         if not no_infinities(q, k, causal):
@@ -208,7 +207,7 @@ def whole_tiles(q, k, v, causal=False, scale=None, bn=64, **_):
 
 
 def underflowing(q, k, v, causal=False, **_):
-    """Give zeros for o where each exp(s) is 0 in float32; None elsewhere."""
+    """Return zeros for o where each exp(s) is 0 in float32; None elsewhere."""
     return q.double() * 0 if float((q.double() @ k.double().mT).max()) < -104 * math.sqrt(q.shape[-1]) else None
 
 
@@ -240,8 +239,8 @@ def p_and_ds(
     minus: float = 1.0,
     weights: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute p and ds (..., Nq, Nk) in float64 with the right lse and delta. mask: replaces the right mask, which lse and delta still
-    use. minus: how many times delta is subtracted. weights: scores -> p, instead of exp(s - lse)."""
+    """Compute p and ds (..., Nq, Nk) in float64 with the right lse and delta, or with the change that an argument makes. mask: replaces the
+    right mask, which lse and delta still use. minus: how many times delta is subtracted. weights: scores -> p, instead of exp(s - lse)."""
     right = seen(q.shape[-2], k.shape[-2], causal, q.device)
     s, dp = shares(q, k, torch.ones_like(right), scale), do.double() @ v.double().mT
     lse = s.masked_fill(~right, -math.inf).logsumexp(-1, keepdim=True)
@@ -254,7 +253,7 @@ def p_and_ds(
 def by_chain_rule(
     minus: float = 1.0, edge: Callable[[int, int], int] | None = None, keys: int = 0, queries: int = 0, tile: int = 0
 ):
-    """Make a slip of the chain rule: (dq, dk, dv) with `minus` times delta, or as below. None where scores are not mild.
+    """Make a wrong formula of the chain rule for (dq, dk, dv): `minus` times delta, or as below. None where scores are not mild.
 
     edge(Nq, Nk)   the mask lets query i see the keys up to i + edge, although lse comes from the right mask
     keys, queries  dq comes only from the last tile of this many keys; dk and dv only from the last tile of this many queries
@@ -278,15 +277,15 @@ def by_chain_rule(
 
 
 def start_of_last(n: int, tile: int) -> int:
-    """The index at which the last tile of n begins; 0 without tiles."""
+    """Return the index at which the last tile of n begins; 0 if tile is 0."""
     return (n - 1) // tile * tile if tile else 0
 
 
 def state_by(
     *, l: Callable[..., Any] | None = None, acc: Callable[..., Any] | None = None, divided: bool = False
 ) -> Callable[..., Any]:
-    """Make (m, l, acc) of two states a and b, with l and acc from these functions of (part of a, part of b, m of a, m of b).
-    divided: whether acc is divided by l. None where a state is empty."""
+    """Make the wrong formula that merges two states with these functions for l and acc, of (part of a, part of b, m of a, m of b). divided:
+    whether acc is divided by l. None where a state is empty."""
 
     def wrong(a, b):
         (m_a, l_a, acc_a), (m_b, l_b, acc_b) = a, b
@@ -305,7 +304,7 @@ def state_by(
 
 
 def without_a_maximum(a, b):
-    """Compute l with exp(m) by itself, where this is 0 or infinite; None elsewhere."""
+    """Compute l of a merge with exp(m) unshifted, where this is 0 or infinite; None elsewhere."""
     (m_a, l_a, _), (m_b, l_b, _) = a, b
     m = torch.maximum(m_a, m_b)
     far = bool((m[m.isfinite()].abs() > 80).any())
@@ -313,7 +312,7 @@ def without_a_maximum(a, b):
 
 
 def merged_with(sign_x: int, sign_y: int):
-    """Make a merge of two values with the right factors, 1, or their inverses, -1."""
+    """Make a merge of two values by the right factors (sign 1), or by their inverses (sign -1)."""
 
     def merge(x, y, m_x, m_y):
         m = torch.maximum(m_x, m_y)
@@ -326,7 +325,7 @@ UPSIDE_DOWN = [merged_with(*signs) for signs in ((-1, -1), (-1, 1), (1, -1))]
 
 
 def no_scale_on_the_way_back(trials: Sequence[GradedTrial]) -> str:
-    """Say which of dq and dk are 1 / scale times too large."""
+    """Return a remark that names which of dq and dk are 1 / scale times too large, else ""."""
     for t in failing(trials):
         for call, out in t.calls:
             if not isinstance(out, list) or len(out) != 3 or not all(isinstance(x, torch.Tensor) for x in out):

@@ -19,7 +19,7 @@ from course_lib.workloads.gradients import dotted
 
 
 def seen(nq: int, nk: int, causal: bool = True, device: Any = None) -> torch.Tensor:
-    """(nq, nk), True where a query sees a key."""
+    """Return the mask (nq, nk), True where a query sees a key."""
     everything = torch.ones(nq, nk, dtype=torch.bool, device=device)
     return everything.tril(nk - nq) if causal else everything
 
@@ -27,7 +27,7 @@ def seen(nq: int, nk: int, causal: bool = True, device: Any = None) -> torch.Ten
 def reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, scale: float | None = None, **_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(o, lse) in float64."""
+    """Compute attention's (o, lse) in float64: o (..., Nq, D), lse (..., Nq)."""
     q, k, v = q.double(), k.double(), v.double()
     scores = (q @ k.mT) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     scores = scores.masked_fill(~seen(q.shape[-2], k.shape[-2], causal, q.device), -math.inf)
@@ -65,7 +65,7 @@ def output_and_lse(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **more: An
 
 
 def gradients(q, k, v, do, causal: bool = False, **_: Any) -> Gradients:
-    """(dq, dk, dv) in float64, by autograd; queries that see nothing are left out, and get zeros."""
+    """Compute (dq, dk, dv) in float64 by autograd; queries that see nothing are left out, and get zeros."""
     nothing = max(0, q.shape[-2] - k.shape[-2]) if causal else 0
     with torch.enable_grad():
         q, k, v = (t.double().detach().requires_grad_() for t in (q, k, v))
@@ -74,7 +74,7 @@ def gradients(q, k, v, do, causal: bool = False, **_: Any) -> Gradients:
 
 
 def merged(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> State:
-    """The state of both together, by way of log-sum-exps and means, in float64."""
+    """Merge two states of an online softmax in float64, by way of log-sum-exps and means."""
     m = torch.maximum(a[0], b[0]).double()
     base = torch.where(m == -math.inf, 0, m)
     lse_a, lse_b = (x[0].double() + x[1].double().log() for x in (a, b))
@@ -87,7 +87,7 @@ def merged(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> State:
 
 
 def rotated(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
-    """Pairs (x[2 i], x[2 i + 1]) as complex numbers, each turned by position * base ** (-2 i / D)."""
+    """Compute rotary embeddings: pairs (x[2 i], x[2 i + 1]) as complex numbers, each turned by position * base ** (-2 i / D)."""
     turns = base ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float64, device=x.device) / x.shape[-1])
     pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
     angles = positions.double()[:, None] * turns
@@ -95,7 +95,7 @@ def rotated(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> 
 
 
 def tiles_of(programs: int, bm: int, bn: int, nq: int, nk: int) -> list[list[int]]:
-    """[full, end] for each program: looked up in the mask, tile by tile."""
+    """Return [full, end] for each program, looked up in the mask, tile by tile."""
     mask, found = seen(nq, nk).numpy(), []
     for pid in range(programs):
         band = mask[pid * bm : (pid + 1) * bm]
@@ -107,12 +107,12 @@ def tiles_of(programs: int, bm: int, bn: int, nq: int, nk: int) -> list[list[int
 
 @cache
 def footprints() -> dict[tuple, int]:
-    """(n, d, bm, bn, itemsize, causal) -> bytes that a traced kernel moved."""
+    """Return the bytes that a traced kernel moved, by (n, d, bm, bn, itemsize, causal)."""
     return {tuple(row[:-1]): row[-1] for row in measured("flash_footprints")["rows"]}
 
 
 def moved_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> int:
-    """Bytes of a forward pass, as traced if it was; else each program's tiles are looked up in the mask."""
+    """Count the bytes of a forward pass, from a trace if there is one; else from each program's tiles in the mask."""
     traced = footprints().get((n, d, bm, bn, itemsize, causal))
     if traced is not None:
         return traced
@@ -128,7 +128,7 @@ def moved_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -
 
 
 def rotary_budget(expected, dtype, arguments):
-    """One rounding of a result no longer than its pair, and what an angle in float32 may be off by."""
+    """Return the error bound for rotary embeddings: one rounding, and the error of an angle in float32."""
     x, positions = arguments["x"].double(), arguments["positions"].double()
     length = x.unflatten(-1, (-1, 2)).norm(dim=-1).repeat_interleave(2, -1)
     turns = arguments.get("base", 10000.0) ** (-torch.arange(0, x.shape[-1], 2, device=x.device).double() / x.shape[-1])
@@ -137,7 +137,7 @@ def rotary_budget(expected, dtype, arguments):
 
 
 def merge_budget(expected, dtype, arguments):
-    """Each factor exp(m - m_new) is off by some roundings, and by one of its exponent."""
+    """Return the error bound of a merge: each factor exp(m - m_new) is off by some roundings, and by one of its exponent."""
     (m_a, _, acc_a), (m_b, _, acc_b) = arguments["a"], arguments["b"]
     apart = (m_a - m_b).double().abs().nan_to_num(0, posinf=0)
     relative = (8 + apart) * EPS32
@@ -150,15 +150,15 @@ def merge_budget(expected, dtype, arguments):
 
 
 def score_error(q: torch.Tensor, k: torch.Tensor, scale: float | None = None) -> torch.Tensor:
-    """(..., Nq): the relative error of exp(score), and of a sum of them, that honest float32 arithmetic may have."""
+    """Return the relative error (..., Nq) of exp(score), and of a sum of them, that honest float32 arithmetic may have."""
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     size = (scale * q.double().abs() @ k.double().abs().mT).amax(-1)
     return (2 * math.sqrt(k.shape[-2]) + 8 + 2 * size) * EPS32
 
 
 def attention_budget(expected, dtype, arguments):
-    """Error bounds for o and lse. For o: four roundings of its own, and the error of float32 arithmetic times the
-    largest |v| of the channel. For lse: that error, and a rounding or four."""
+    """Return the error bounds for o and lse. For o: four roundings of its own, and the error of float32 arithmetic times the largest |v| of
+    the channel. For lse: that error, and a rounding or four."""
     q, k, v = (arguments[name] for name in "qkv")
     error = score_error(q, k, arguments.get("scale"))
     if expected.dim() < q.dim():
@@ -167,8 +167,8 @@ def attention_budget(expected, dtype, arguments):
 
 
 def backward_budget(expected, dtype, arguments):
-    """Sums over keys (dq) or queries (dk, dv), each term with the error of its probability, added in float32. o was rounded to
-    the task's dtype, and so delta = rowsum(do * o) is off by as much."""
+    """Return the error bound for dq, dk or dv: sums over keys or queries, each term with the error of its probability, in float32. o was
+    rounded to the task's dtype, and so delta = rowsum(do * o) is off by as much."""
     which = next(i for i, found in enumerate(gradients(**arguments)) if torch.equal(found, expected))
     q, k, v, o, do = (arguments[name].double() for name in ("q", "k", "v", "o", "do"))
     scale = 1 / math.sqrt(q.shape[-1])
@@ -187,7 +187,7 @@ def backward_budget(expected, dtype, arguments):
 
 
 def any_order(output: Any, a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> str:
-    """ "" if the rows of `rearranged` agree: x + y with y + x, and (x + y) + z with x + (y + z)."""
+    """Return "" if merging gives the same in any order (x + y and y + x, (x + y) + z and x + (y + z)), else a message."""
     if not isinstance(output, list) or len(output) != 3 or not all(isinstance(t, torch.Tensor) for t in output):
         return say("attention.merge.no_state")
     n = len(a[0]) // 4
@@ -212,7 +212,7 @@ def _tiles(first: int, end: int, kind: str) -> str:
 
 
 def right_tiles(output: Any, programs: int, bm: int, bn: int, nq: int, nk: int) -> str:
-    """Check the pair (full, end) of each program; "" if all are right, otherwise a sentence."""
+    """Return "" if the pair (full, end) of each program is right, else a message."""
     right = tiles_of(programs, bm, bn, nq, nk)
     for pid, (found, expected) in enumerate(zip(output, right, strict=True)):
         said = say("attention.causal_tiles.task", nq=nq, nk=nk, bm=bm, bn=bn, program=pid)

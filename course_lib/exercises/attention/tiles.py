@@ -75,7 +75,7 @@ SHAPES = [(2, 2), (3, 2), (2, 3), (4, 1)]
 
 
 def tile_cases(group: str, wanted: Callable[[int, int, int, int], bool]) -> list[Case]:
-    """Make a case for every nq and nk from 1 to 8 and each of four shapes of tiles, if it is `wanted`."""
+    """Make a case for every nq and nk from 1 to 8 and each of four tile shapes, if wanted(...) is true of them."""
     sides = range(1, 9)
     return [
         fixed(

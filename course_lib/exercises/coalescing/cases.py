@@ -38,10 +38,10 @@ def pairs(N: int, dtype: torch.dtype = FP32) -> Drawing:
 
 
 def read_bytes(x: torch.Tensor) -> int:
-    """Bytes of every element, read once; the result is small."""
+    """Count the bytes of every element, read once; the result is small."""
     return x.numel() * x.element_size()
 
 
 def gather_bytes(x: torch.Tensor, index: torch.Tensor) -> int:
-    """Bytes of K rows, read and written, and of the index, read."""
+    """Count the bytes of K rows, read and written, and of the index, read."""
     return index.numel() * (2 * x.shape[1] * x.element_size() + index.element_size())

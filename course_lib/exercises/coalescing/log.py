@@ -12,7 +12,7 @@ from course_lib.exercises.rounds import Task, work_log
 
 @triton.jit
 def copy_row_kernel(x_ptr, copy_ptr, N, BLOCK: tl.constexpr):
-    """Program m copies row m of x."""
+    """Copy row m of x, in program m."""
     cols = tl.arange(0, BLOCK)
     row = tl.load(x_ptr + tl.program_id(0) * N + cols, mask=cols < N)
     tl.store(copy_ptr + tl.program_id(0) * N + cols, row, mask=cols < N)
@@ -20,7 +20,7 @@ def copy_row_kernel(x_ptr, copy_ptr, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def row_to_column_kernel(copy_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
-    """Program m stores row m of the copy as column m of the result."""
+    """Store row m of the copy as column m of the result, in program m."""
     cols = tl.arange(0, BLOCK)
     row = tl.load(copy_ptr + tl.program_id(0) * N + cols, mask=cols < N)
     tl.store(out_ptr + cols * M + tl.program_id(0), row, mask=cols < N)

@@ -14,7 +14,7 @@ from tritontrace.results import Access
 
 
 def wasteful(op: str, sentence: str, times: float = 0, alone: bool = False) -> MistakeMatcher:
-    """Say `sentence` if all is right, and wherever the loads (or stores) waste, whole warps do, with a sector for each lane.
+    """Make a matcher that returns `sentence` if all is right and whole warps waste their loads (or stores): a sector for each lane.
 
     times   instead, with that many times the sectors that their bytes fill
     alone   the sentence is about these alone: what moves the other way must be dense
@@ -47,7 +47,7 @@ def _is_near(value: float, right: float) -> bool:
 
 
 def short_runs(trials: Sequence[GradedTrial]) -> str:
-    """Say so if all is right, and the neighbours in memory that a wasteful request moves are fewer than fill a sector."""
+    """Return a remark if all is right, and a wasteful request moves runs of neighbours that are shorter than a sector, else ""."""
     if any(t.difference for t in trials):
         return ""
     for t in trials:
@@ -73,7 +73,7 @@ def _runs(offsets: Sequence[int], itemsize: int) -> list[int]:
 
 
 def the_last_rows_alone(trials: Sequence[Trial]) -> str:
-    """Say so if every sum is that of the last rows of x, and not of all of them; what programs overwrite looks alike."""
+    """Return a remark if every sum is that of the last rows of x alone, else ""; what programs overwrite looks alike."""
     if any(t.evidence.faults for t in trials):
         return ""
     left_out = []
@@ -91,7 +91,7 @@ def the_last_rows_alone(trials: Sequence[Trial]) -> str:
 
 
 def read_several_times(trials: Sequence[GradedTrial]) -> str:
-    """Say so if x is read more than once, on average, in each case whose sums are wrong."""
+    """Return a remark if x is read more than once, on average, in each case whose sums are wrong, else ""."""
     wrong = [t for t in trials if t.difference and t.evidence.launches]
     times = []
     for t in wrong:
@@ -105,7 +105,7 @@ def read_several_times(trials: Sequence[GradedTrial]) -> str:
 
 
 def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
-    """Say so if every sum of floats is right, and sums of halves are finite and further off than `budget`."""
+    """Make a matcher that returns a remark if every sum of floats is right, and sums of halves are off by more than `budget`."""
 
     def look(trials: Sequence[Trial]) -> str:
         right = {torch.float32: [], torch.float16: []}
@@ -127,7 +127,7 @@ DOWN_A_COLUMN = say("coalescing.column_sum.one_column_a_program")
 
 
 def halves_of_blocks(x: torch.Tensor, block: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The first and the second halves of each 2 * block elements of x (2 N,), in place of every other element."""
+    """Return the first and the second halves of each 2 * block elements of x (2 N,), instead of every other element."""
     n = torch.arange(x.numel() // 2)
     first = n // block * 2 * block + n % block
     return x[first.clamp(max=x.numel() - 1)], x[(first + block).clamp(max=x.numel() - 1)]

@@ -19,7 +19,7 @@ from tritontrace.tracing import trace
 
 @triton.jit
 def probe(x_ptr, out_ptr, STEP: tl.constexpr, START: tl.constexpr, EVERY: tl.constexpr, LANES: tl.constexpr):
-    """Lane i reads element i * STEP + START, if EVERY divides i."""
+    """Read element i * STEP + START in lane i, if EVERY divides i."""
     i = tl.arange(0, LANES)
     x = tl.load(x_ptr + i * STEP + START, mask=i % EVERY == 0, other=0)
     tl.store(out_ptr + i, x)
@@ -27,7 +27,7 @@ def probe(x_ptr, out_ptr, STEP: tl.constexpr, START: tl.constexpr, EVERY: tl.con
 
 @lru_cache(maxsize=256)  # a class asks for the same ones again and again
 def traced(itemsize: int, *, step: int = 1, start: int = 0, every: int = 1, lanes: int = 1024):
-    """The loads of the probe, as the trace counts them."""
+    """Trace the probe kernel, and return its loads."""
     x = torch.ones(lanes * step + start, dtype=DTYPES[itemsize])
     with trace() as t:
         probe[(1,)](x, torch.empty(lanes, dtype=x.dtype), STEP=step, START=start, EVERY=every, LANES=lanes)  # pyright: ignore[reportArgumentType]
@@ -36,7 +36,7 @@ def traced(itemsize: int, *, step: int = 1, start: int = 0, every: int = 1, lane
 
 @triton.jit
 def read_rows(x_ptr, out_ptr, n, row_stride, BLOCK: tl.constexpr):
-    """Copy one row of n elements for each program."""
+    """Copy a row of n elements in each program."""
     row, i = tl.program_id(0), tl.arange(0, BLOCK)
     tl.store(out_ptr + row * BLOCK + i, tl.load(x_ptr + row * row_stride + i, mask=i < n, other=0))
 
@@ -45,7 +45,7 @@ FARTHEST = 1 << 16  # that rows may start apart, in elements: what a check lays 
 
 
 def starts_sectors(output: Any, n: int, itemsize: int) -> str:
-    """ "" if four rows of n elements, `output` apart, are read with the fewest sectors; else a sentence."""
+    """Return "" if four rows of n elements, `output` elements apart, are read with the fewest sectors, else a message."""
     if type(output) is float and output.is_integer():
         output = int(output)  # math.ceil and np.ceil differ in this alone
     given = say("coalescing.padded_stride.given", n=n, itemsize=itemsize, got=in_words(output))
@@ -71,6 +71,6 @@ def starts_sectors(output: Any, n: int, itemsize: int) -> str:
 
 
 def passes(taken: Sequence[bool], warp: int = 32) -> int:
-    """Each warp makes a pass for the if where a lane takes it, and one for the else where a lane does not."""
+    """Count the passes of warps through an if: one where some lane takes it, and one for the else where some lane does not."""
     warps = [taken[start : start + warp] for start in range(0, len(taken), warp)]
     return sum(any(lanes) + any(not lane for lane in lanes) for lanes in warps)

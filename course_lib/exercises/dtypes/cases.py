@@ -49,7 +49,7 @@ def patterns(exponent_bits: int, mantissa_bits: int, chosen: Callable[[torch.Gen
 
 
 def drawn_patterns(exponent_bits: int, mantissa_bits: int, fields: range, n: int = 40):
-    """n patterns of either sign whose exponent field lies in `fields`, with a mantissa that is not 0."""
+    """Return a function that draws n bit patterns of either sign, with an exponent in `fields` and a mantissa that is not 0."""
 
     def chosen(g: torch.Generator) -> list[int]:
         return [
@@ -63,14 +63,14 @@ def drawn_patterns(exponent_bits: int, mantissa_bits: int, fields: range, n: int
 
 
 def specials(exponent_bits: int, mantissa_bits: int) -> list[int]:
-    """Zero, infinity, the largest number and NaN, of either sign."""
+    """List the bit patterns of zero, infinity, the largest number and NaN, of either sign."""
     infinity = (1 << exponent_bits) - 1 << mantissa_bits
     half = 1 << exponent_bits + mantissa_bits
     return [sign | p for sign in (0, half) for p in (0, infinity, infinity - 1, infinity + 1, half - 1)]
 
 
 def numbers_of(dtype: str, low: float, high: float):
-    """Return a function that draws a number that the dtype holds, with a size from low to high, which are powers of two."""
+    """Return a function that draws a number that the dtype represents, with a size from low to high, which are powers of two."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         power = integer(g, int(math.log2(low)), int(math.log2(high)) - 1)
@@ -93,7 +93,7 @@ def rows_of_all_sizes(rows: int, columns: int, zeros: int = 0):
 
 
 def special_floats(generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Zeros, infinities, NaN, subnormal numbers, and numbers that round up to infinity, in drawn order."""
+    """Draw zeros, infinities, NaN, subnormal numbers, and numbers that round up to infinity, in random order."""
     bits = [
         0,
         1,
@@ -115,7 +115,7 @@ def special_floats(generator: torch.Generator) -> dict[str, torch.Tensor]:
 
 
 def ties(generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Numbers halfway between two of bf16, whose upper mantissa is even or odd, and their neighbours."""
+    """Draw float32 numbers halfway between two of bf16, whose upper mantissa is even or odd, and their neighbours."""
     upper = torch.randint(0x3000, 0x5000, (600,), generator=generator)
     lower = torch.randint(0x7FFF, 0x8002, (600,), generator=generator)
     sign = torch.randint(0, 2, (600,), generator=generator) << 31

@@ -35,7 +35,7 @@ from course_lib.mistakes import MistakeMatcher, on_exception, torch_did
 
 
 def bits_in_and_out(trials: Sequence[Trial]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """(x, output) of each call whose output is bits of as many numbers."""
+    """List (x, output) of each call whose output is int32 bits of the same shape."""
     pairs = [(call["x"], out) for t in trials for call, out in t.calls]
     return [
         (x, out)
@@ -45,7 +45,7 @@ def bits_in_and_out(trials: Sequence[Trial]) -> list[tuple[torch.Tensor, torch.T
 
 
 def loses_nan(trials: Sequence[Trial]) -> str:
-    """Say so if a NaN became a number, and every number what it should."""
+    """Return a remark if a NaN became a number, and all else is right; else ""."""
     pairs = bits_in_and_out(trials)
     lost = any(bool((is_nan(x) & ~is_nan(out)).any()) for x, out in pairs)
     else_right = all(bool(((out == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
@@ -54,7 +54,7 @@ def loses_nan(trials: Sequence[Trial]) -> str:
 
 
 def infinity_is_nan(trials: Sequence[Trial]) -> str:
-    """Say so if infinities became NaN, and all else is what it should be."""
+    """Return a remark if infinities became NaN, and all else is right; else ""."""
     pairs = bits_in_and_out(trials)
     infinite = [(x & 0x7FFFFFFF) == 0x7F800000 for x, _ in pairs]
     became = any(bool((inf & is_nan(out)).any()) for inf, (_, out) in zip(infinite, pairs, strict=True))
@@ -66,14 +66,14 @@ def infinity_is_nan(trials: Sequence[Trial]) -> str:
 
 
 def shifted_down(trials: Sequence[Trial]) -> str:
-    """Say that the results are the upper halves, shifted down, if they are."""
+    """Return a remark if the results are the upper halves, shifted down, else ""."""
     pairs = bits_in_and_out(trials)
     below = pairs and all(bool((((out << 16) == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
     return say("dtypes.round_to_bf16.the_upper_half_shifted_down") if below else ""
 
 
 def rounds_as(added: int, sentence: str, less_where_odd: int = 0) -> MistakeMatcher:
-    """Say `sentence` if every number came out as (x + added) with the lower 16 bits cleared.
+    """Make a matcher that returns `sentence` if every number came out as (x + added) with the lower 16 bits cleared.
 
     less_where_odd   how much less is added where the lowest bit that stays is 1
     """
@@ -122,7 +122,7 @@ round_to_bf16 = Exercise(
 
 
 def rounded_at_the_end(trials: Sequence[Trial]) -> str:
-    """Say so if all sums of the first case are float32s that a float16 could hold."""
+    """Return a remark if all sums of the first case are float32s that a float16 could hold, else ""."""
     sums = outputs_of(trials, "plain")
     rounded = sums and all(
         o.dtype == torch.float32 and o.numel() > 1 and torch.equal(o, o.half().float()) for o in sums
@@ -162,8 +162,8 @@ half_sum = Exercise(
 
 
 def logsumexp_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Error bound: a rounding or four of the result, and the relative error of the sum under the logarithm, which is an
-    absolute error of the logarithm."""
+    """Return the error bound of a log-sum-exp: a rounding or four of the result, and the relative error of the sum under the logarithm,
+    which is an absolute error of the logarithm."""
     size = torch.where(expected.isfinite(), expected.abs(), 0)
     return (4 * size + 2 * math.sqrt(arguments["x"].shape[1]) + 8) * torch.finfo(torch.float32).eps
 

@@ -15,7 +15,7 @@ from course_lib.exercises.dtypes.mistakes import any_of, if_plain_is_right
 
 
 def square_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Three times the error of one rounding, of subnormal numbers too."""
+    """Return the error bound: three times one rounding, of subnormal numbers too."""
     info = torch.finfo(dtype)
     return 1.5 * info.eps * expected.abs() + 1.5 * info.tiny * info.eps
 

@@ -20,12 +20,12 @@ def outputs_of(trials: Sequence[Trial], *groups: str) -> list[torch.Tensor]:
 
 
 def any_of(test: Callable[[torch.Tensor], torch.Tensor], groups: Sequence[str], sentence: str):
-    """Say `sentence` if an output of these groups has an element for which `test` is true."""
+    """Make a matcher that returns `sentence` if an output of these groups has an element for which `test` is true."""
     return lambda trials: sentence if any(bool(test(o).any()) for o in outputs_of(trials, *groups)) else ""
 
 
 def if_plain_is_right(look: MistakeMatcher):
-    """Guard a mistake: say what `look` says, unless plain results are more than 1 % off, because then something else is wrong."""
+    """Restrict a matcher to answers whose plain results are within 1 %; otherwise something else is wrong."""
 
     def guarded(trials: Sequence[Trial]) -> str:
         for t in trials:
@@ -42,7 +42,7 @@ def if_plain_is_right(look: MistakeMatcher):
 
 
 def times(factor: float, sentence: str, right: Callable[..., float]) -> MistakeMatcher:
-    """Say `sentence` if every result is that many times the right one."""
+    """Make a matcher that returns `sentence` if every result is `factor` times the right one."""
     return every(
         lambda out, /, **call: type(out) in (int, float) and math.isclose(out, factor * right(**call), rel_tol=1e-6),
         sentence,
@@ -50,7 +50,7 @@ def times(factor: float, sentence: str, right: Callable[..., float]) -> MistakeM
 
 
 def upside_down(trials: Sequence[Trial]) -> str:
-    """Say that the intensity is upside down, if it is so in each result."""
+    """Return a remark if the intensity is inverted (bytes / FLOPs) in each result, else ""."""
     pairs = [(c, o) for t in trials for c, o in t.calls]
     turned = pairs and all(type(o) in (int, float) and o * traced_intensity(**c) == 1 for c, o in pairs)
     return say("dtypes.relu_intensity.bytes_per_operation") if turned else ""
@@ -60,7 +60,7 @@ renamed = on_exception("unexpected keyword argument", say("dtypes.relu_intensity
 
 
 def no_hidden_one(trials: Sequence[Trial]) -> str:
-    """Say so if each normal number came out without the 1 before its mantissa."""
+    """Return a remark if each normal number came out without the implicit 1 of its mantissa, else ""."""
     found = []
     for t in trials:
         for call, out in t.calls:
@@ -73,7 +73,7 @@ def no_hidden_one(trials: Sequence[Trial]) -> str:
 
 
 def wraps_around(trials: Sequence[Trial]) -> str:
-    """Say so if some q is off by about 256 steps."""
+    """Return a remark if some q is off by about 256 steps, else ""."""
     for t in trials:
         for call, out in t.calls:
             found = quantized(out, call["x"])
@@ -88,7 +88,7 @@ def wraps_around(trials: Sequence[Trial]) -> str:
 
 
 def nan_where_all_is_masked(trials: Sequence[Trial]) -> str:
-    """Say so if the rows of nothing but -inf came out as NaN, and no others."""
+    """Return a remark if the rows of nothing but -inf came out as NaN, and no others, else ""."""
     masked = [p for t in trials if t.case.group == "masked" for p in t.calls]
     empty = [(call["x"].isneginf().all(1), out) for call, out in masked]
     found = empty and all(isinstance(out, torch.Tensor) and torch.equal(out.isnan(), rows) for rows, out in empty)
@@ -96,7 +96,7 @@ def nan_where_all_is_masked(trials: Sequence[Trial]) -> str:
 
 
 def cut_off(trials: Sequence[Trial]) -> str:
-    """Say so if every q is x / scale without its digits behind the point, and rounded some would be others."""
+    """Return a remark if every q is x / scale truncated rather than rounded, and that makes a difference; else ""."""
     cut, matters = [], False
     for t in trials:
         for call, out in t.calls:

@@ -27,7 +27,7 @@ def as_signed(pattern: int, bits: int) -> int:
 
 
 def embedded(pattern: int, exponent_bits: int, mantissa_bits: int) -> float:
-    """A number with 5 or 8 exponent bits is a float16 or a float32 with a shorter mantissa: torch reads it."""
+    """Decode a float format with 5 or 8 exponent bits by torch, as a float16 or a float32 with a shorter mantissa."""
     bits, full = (16, 10) if exponent_bits == 5 else (32, 23)
     whole = torch.tensor([as_signed(pattern << full - mantissa_bits, bits)])
     if bits == 16:
@@ -37,8 +37,8 @@ def embedded(pattern: int, exponent_bits: int, mantissa_bits: int) -> float:
 
 @cache
 def ladder(exponent_bits: int, mantissa_bits: int) -> list[float]:
-    """All numbers without a sign in the order of their patterns, each from the one before it by adding the gap. The gap
-    doubles at each power of two, from the second on."""
+    """List all numbers without a sign in the order of their bit patterns, each from the one before it by adding the gap. The gap doubles at
+    each power of two, from the second on."""
     gap, steps = 2.0 ** (2 - 2 ** (exponent_bits - 1) - mantissa_bits), 1 << mantissa_bits
     numbers = [0.0]
     for pattern in range(1, (1 << exponent_bits) - 1 << mantissa_bits):
@@ -50,7 +50,7 @@ def ladder(exponent_bits: int, mantissa_bits: int) -> list[float]:
 
 @cache
 def truth(exponent_bits: int, mantissa_bits: int) -> Callable[[int], float]:
-    """A pattern -> its number."""
+    """Make the function that maps a bit pattern to its number."""
     bits = 1 + exponent_bits + mantissa_bits
     if exponent_bits in (5, 8) and bits == 16:  # all at once
         dtype = torch.float16 if exponent_bits == 5 else torch.bfloat16
@@ -62,7 +62,7 @@ def truth(exponent_bits: int, mantissa_bits: int) -> Callable[[int], float]:
 
 
 def same(a: Any, b: float) -> bool:
-    """Equal to the last bit, the sign of zero included; any NaN equals any other."""
+    """Whether two numbers are equal to the last bit, the sign of zero included; any NaN equals any other."""
     if type(a) not in (int, float) or (abs(a) > 1e308 and type(a) is int):
         return False
     if math.isnan(a) or math.isnan(b):
@@ -71,13 +71,13 @@ def same(a: Any, b: float) -> bool:
 
 
 def as_answer(output: Any, cure: str = say("dtypes.answers.item")) -> str:
-    """Say in words what came in place of a number. cure: what to do with a tensor."""
+    """Describe a value that came in place of a number. cure: what to do with a tensor."""
     words = in_words(output)
     return say("dtypes.answers.cured", got=words, cure=cure) if words == "a tensor" else words
 
 
 def decoded(output: Any, patterns: list[int], exponent_bits: int, mantissa_bits: int) -> str:
-    """ "" if `output` holds the number of each pattern; else a sentence."""
+    """Return "" if `output` holds the number of each bit pattern, else a message."""
     if not isinstance(output, list):
         return say(
             "dtypes.decode_float.no_list", patterns=len(patterns), got=as_answer(output, say("dtypes.answers.tolist"))
@@ -106,20 +106,20 @@ UNSIGNED = {  # dtype -> integers of as many bits
 
 
 def next_number(x: float, dtype: str) -> tuple[float, float]:
-    """(|x| as the dtype holds it, the next larger number), by adding 1 to the bits."""
+    """Return (|x| as the dtype represents it, the next larger number), by adding 1 to the bits."""
     held = torch.tensor([abs(x)]).to(getattr(torch, dtype))
     above = (held.view(UNSIGNED[dtype]) + 1).view(held.dtype)
     return float(held), float(above)
 
 
 def gap(x: float, dtype: str) -> float:
-    """The distance from the format's number nearest to x to the next larger one."""
+    """Return the distance from the format's number nearest to x to the next larger one."""
     held, above = next_number(x, dtype)
     return above - held
 
 
 def is_gap(output: Any, x: float, dtype: str) -> str:
-    """Check a gap; "" if it is right, otherwise a sentence."""
+    """Return "" if `output` is the gap of the dtype at x, else a message."""
     right = gap(x, dtype)
     return (
         ""
@@ -129,7 +129,7 @@ def is_gap(output: Any, x: float, dtype: str) -> str:
 
 
 def rounded(x: torch.Tensor) -> torch.Tensor:
-    """The bits of float32 numbers -> those of the same numbers as torch rounds them to bf16."""
+    """Round the bits of float32 numbers to those of bf16, as torch rounds."""
     return x.view(torch.float32).to(torch.bfloat16).float().view(torch.int32)
 
 
@@ -139,7 +139,7 @@ def is_nan(x: torch.Tensor) -> torch.Tensor:
 
 
 def bit_exact(output: Any, x: torch.Tensor) -> str:
-    """ "" if `output` has the bits of torch's own rounding; any NaN whose lower bits are 0 may stand for another."""
+    """Return "" if `output` has the bits of torch's own rounding, else a message; any NaN whose lower bits are 0 will do."""
     if not isinstance(output, torch.Tensor) or output.dtype != torch.int32 or output.shape != x.shape:
         return say("dtypes.round_to_bf16.no_bits", shape=str(tuple(x.shape)))
     right = rounded(x)
@@ -163,7 +163,7 @@ def relu_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 def traced_intensity(dtype: str) -> float:
-    """FLOPs per byte of a ReLU, as the trace counts both."""
+    """Return the FLOPs per byte of a ReLU, as the trace counts both."""
     x = torch.ones(1024).to(getattr(torch, dtype))
     with trace() as t:
         relu_kernel[(1,)](x, torch.empty_like(x), BLOCK=1024)  # pyright: ignore[reportArgumentType]
@@ -171,7 +171,7 @@ def traced_intensity(dtype: str) -> float:
 
 
 def counter_stops(dtype: torch.dtype) -> float:
-    """The number at which 0 + 1 + 1 + ... no longer grows, found by counting."""
+    """Return the number at which 0 + 1 + 1 + ... no longer grows, found by counting."""
     counter, one = torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype)
     while counter + one != counter:
         counter = counter + one
@@ -180,7 +180,7 @@ def counter_stops(dtype: torch.dtype) -> float:
 
 @cache
 def outcomes() -> dict[str, float]:
-    """The predicted programs, run."""
+    """Run the programs whose results students predict, and return the results."""
     half, brain = torch.float16, torch.bfloat16
     return {
         "tiny_fp16": float(torch.tensor(1e-8).to(half) * 1000),
@@ -197,7 +197,7 @@ def outcomes() -> dict[str, float]:
 
 @dataclass
 class Ran(Criterion):
-    """A gate for exercises that are judged by properties alone: every case ran, with the operations that are allowed.
+    """Gate for exercises that are judged by properties alone: every case ran, with the operations that are allowed.
 
     dtypes: those that torch may compute; none: all.
     """
@@ -230,7 +230,7 @@ class Ran(Criterion):
 
 
 def quantized(output: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | str:
-    """Take q (rows, columns) and scale (rows,) from an output, or say what is wrong with their types and shapes."""
+    """Return q (rows, columns) and scale (rows,) of an output, or a message on what is wrong with their types and shapes."""
     if not isinstance(output, list) or len(output) != 2 or not all(isinstance(t, torch.Tensor) for t in output):
         return say("dtypes.quantize_rows.no_pair")
     q, scale = output
@@ -242,7 +242,7 @@ def quantized(output: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def within_half_a_step(output: Any, x: torch.Tensor) -> str:
-    """ "" if each q * scale lies within half a step of x (and a rounding error of the division)."""
+    """Return "" if each q * scale lies within half a step of x (and a rounding error of the division), else a message."""
     found = quantized(output, x)
     if isinstance(found, str):
         return found
@@ -257,7 +257,7 @@ def within_half_a_step(output: Any, x: torch.Tensor) -> str:
 
 
 def least_step(output: Any, x: torch.Tensor) -> str:
-    """ "" if the step of each row is the least with which its largest element fits into -127 ... 127, and not less."""
+    """Return "" if the step of each row is the smallest with which its largest element fits into -127 ... 127, else a message."""
     found = quantized(output, x)
     if isinstance(found, str):
         return found
@@ -271,7 +271,7 @@ def least_step(output: Any, x: torch.Tensor) -> str:
 
 
 def zeros_stay(output: Any, x: torch.Tensor) -> str:
-    """ "" if rows of zeros are zeros in q, too, with a step above 0; and the other rows are within half a step."""
+    """Return "" if rows of zeros are zeros in q, too, with a step above 0, and the other rows are within half a step; else a message."""
     problem = within_half_a_step(output, x)
     if problem:
         return problem

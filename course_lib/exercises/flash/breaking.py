@@ -45,7 +45,7 @@ def given_attention(q, k, v, causal):
 
 
 def right(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """(N, D) in float64; the last query sees the last key."""
+    """Compute attention (N, D) in float64; the last query sees the last key."""
     N, S = len(q), len(k)
     scores = q.double() @ k.double().T / math.sqrt(q.shape[1])
     if causal:
@@ -54,9 +54,8 @@ def right(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> to
 
 
 def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> str:
-    """Say why the function promises no result for these inputs; "" if it promises one: contiguous float32, D of 16, 32 or 64, for
-    each query
-    a key."""
+    """Return a message if the function promises no result for these inputs, else "". It promises one for contiguous float32, D of 16, 32 or
+    64, and a key for each query."""
     if not all(t.is_contiguous() and t.dtype == torch.float32 for t in (q, k, v)):
         return say("criteria.mutants.not_contiguous")
     if q.shape[1] not in (16, 32, 64) or max(len(q), len(k)) > 256:

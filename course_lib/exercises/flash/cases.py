@@ -13,7 +13,7 @@ from course_lib.exercises.cases import FP16, FP32
 
 
 def one_of_each_head(draw: Callable, heads: int) -> Callable:
-    """Turn a drawing of one head into one with `heads` heads of q. They share the one k and v, as views of stride 0."""
+    """Return a function that draws q with `heads` heads, from one that draws a single head. They share k and v, as views of stride 0."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
         given = draw(g)
@@ -24,12 +24,12 @@ def one_of_each_head(draw: Callable, heads: int) -> Callable:
 
 
 def by_columns(draw: Callable) -> Callable:
-    """Lay out q and k of a drawing column by column; v stays as it is."""
+    """Return a function that draws the same with q and k laid out column by column; v stays as it is."""
     return lambda g: (given := draw(g)) | {name: given[name].mT.contiguous().mT for name in "qk"}
 
 
 def each_in_its_order(draw: Callable, names: Sequence[str] = "qkv") -> Callable:
-    """Lay out these tensors (B, H, N, D) of a drawing in memory with a different order of axes for each: (B, H, N, D),
+    """Return a function that draws the same with a different order of axes in memory for each of these tensors (B, H, N, D): (B, H, N, D),
     (D, B, H, N), (N, D, B, H), (H, N, D, B). No stride is the same in any two of them."""
 
     def laid_out(x: torch.Tensor, turns: int) -> torch.Tensor:
@@ -40,7 +40,7 @@ def each_in_its_order(draw: Callable, names: Sequence[str] = "qkv") -> Callable:
 
 
 def backwards(draw: Callable) -> Callable:
-    """Return a function that draws what `draw` does, with k and v in the opposite order."""
+    """Return a function that draws the same with k and v in reverse order."""
     return lambda g: (given := draw(g)) | {name: given[name].flip(-2) for name in "kv"}
 
 

@@ -23,13 +23,13 @@ def heads_of(x: torch.Tensor) -> int:
 
 
 def least_bytes(q, k, v, causal: bool, **_: Any) -> int:
-    """Bytes that tiles of 64 queries and 128 keys move, as flash_bytes of unit 08 has it. Nq = Nk."""
+    """Count the bytes that tiles of 64 queries and 128 keys move, as `flash_bytes` of unit 08. Nq = Nk."""
     (n, d), size = q.shape[-2:], q.element_size()
     return heads_of(q) * moved_bytes(n, d, TILE, WIDE, size, causal)
 
 
 def pairs(nq: int, nk: int, causal: bool, window: int | None = None, side: int = WIDE) -> int:
-    """Pairs of a query and a key in the tiles of side x side that hold one that is seen."""
+    """Count the (query, key) pairs in the tiles of side x side that hold a visible one."""
     mask = visible(nq, nk, causal, window, None)
     if side == 1:
         return int(mask.sum())
@@ -38,17 +38,17 @@ def pairs(nq: int, nk: int, causal: bool, window: int | None = None, side: int =
 
 
 def tiles_flops(q, k, v, causal: bool = True, window: int | None = None, **_: Any) -> int:
-    """FLOPs of two products of each tile of 128 x 128 that is seen."""
+    """Count the FLOPs of two products of each visible tile of 128 x 128."""
     return 4 * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal, window)
 
 
 def least_flops(q, k, v, causal: bool = True, window: int | None = None, **_: Any) -> int:
-    """FLOPs of two products of each query with each key that it sees."""
+    """Count the FLOPs of two products of each query with each key that it sees."""
     return 4 * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal, window, side=1)
 
 
 def windows_bytes(q, k, v, window: int) -> int:
-    """Bytes of q and o once, and for each 64 queries those of the keys and values that they see, with a tile of 128 more."""
+    """Count the bytes of q and o once, and for each 64 queries those of the keys and values that they see, with a tile of 128 more."""
     (n, d), size = q.shape[-2:], q.element_size()
     spans = [min(n, i + TILE) - max(0, i - window + 1 - WIDE) for i in range(0, n, TILE)]
     return heads_of(q) * (2 * n * d + 2 * d * sum(spans)) * size

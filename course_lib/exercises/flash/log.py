@@ -14,7 +14,7 @@ from course_lib.exercises.rounds import Task, work_log
 
 @triton.jit
 def scores_kernel(q_ptr, k_ptr, s_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
-    """A tile of s = q @ k.T * scale."""
+    """Compute a tile of s = q @ k.T * scale."""
     rows, cols, d = (
         tl.program_id(0) * TILE + tl.arange(0, TILE),
         tl.program_id(1) * TILE + tl.arange(0, TILE),
@@ -27,7 +27,7 @@ def scores_kernel(q_ptr, k_ptr, s_ptr, Nk, scale, D: tl.constexpr, TILE: tl.cons
 
 @triton.jit
 def row_softmax_kernel(s_ptr, p_ptr, Nk, BLOCK: tl.constexpr):
-    """p = softmax of a row of s."""
+    """Compute p = softmax of a row of s."""
     row, cols = tl.program_id(0), tl.arange(0, BLOCK)
     s = tl.load(s_ptr + row * Nk + cols, mask=cols < Nk, other=-float("inf"))
     p = tl.exp(s - tl.max(s, axis=0))
@@ -36,7 +36,7 @@ def row_softmax_kernel(s_ptr, p_ptr, Nk, BLOCK: tl.constexpr):
 
 @triton.jit
 def values_kernel(p_ptr, v_ptr, o_ptr, Nk, D: tl.constexpr, TILE: tl.constexpr):
-    """A tile of rows of o = p @ v."""
+    """Compute a tile of rows of o = p @ v."""
     rows, d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
     o = tl.zeros((TILE, D), tl.float32)
     for j in range(0, Nk, TILE):
@@ -48,7 +48,7 @@ def values_kernel(p_ptr, v_ptr, o_ptr, Nk, D: tl.constexpr, TILE: tl.constexpr):
 
 
 def first_attention(q, k, v):
-    """Attention in three launches: scores, their softmax, and its product with v."""
+    """Compute attention in three launches: scores, their softmax, and its product with v."""
     (Nq, D), Nk = q.shape, k.shape[0]
     s, p = torch.empty((Nq, Nk), device=q.device), torch.empty((Nq, Nk), device=q.device)
     o = torch.empty_like(q)

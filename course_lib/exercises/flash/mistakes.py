@@ -82,7 +82,7 @@ looks_like_tf32 = multiplied_in_tf32(
 
 
 def rounded_result(trials: Sequence[GradedTrial]) -> str:
-    """Say so if float32 results hold numbers of half precision alone, and are nearly right."""
+    """Return a remark if float32 results hold only numbers of half precision, and are nearly right; else ""."""
     for call, found in results(trials):
         right = nth(oracle_of(call)(**call), 0)
         if call["v"].dtype != FP32 or found.shape != right.shape or (found - right).norm() > 0.01 * right.norm():
@@ -94,7 +94,7 @@ def rounded_result(trials: Sequence[GradedTrial]) -> str:
 
 
 def unstored(trials: Sequence[GradedTrial]) -> str:
-    """Say so if kernels left elements of a result as they were allocated."""
+    """Return a remark if kernels left elements of a result unwritten, else ""."""
     for t in failing(trials):
         for out in t.evidence.outputs[-1:]:
             parts = out if isinstance(out, list) else [out]
@@ -112,8 +112,8 @@ def unstored(trials: Sequence[GradedTrial]) -> str:
 
 
 def unused_strides(trials: Sequence[GradedTrial]) -> str:
-    """Say which parameters a kernel never uses, strides among them, if its programs store to the same place, and only where tensors
-    are views."""
+    """Return a remark that names the parameters which a kernel never uses, strides among them, if its programs race on the same addresses,
+    and only where tensors are views; else ""."""
     racing = [t for t in trials if any(f.kind == "race" for f in t.evidence.faults)]
     unread = {name for t in racing for launch in t.evidence.launches for name in launch.unread}
     if not any("stride" in name for name in unread) or any(t.case.group != "strided" for t in racing):
@@ -125,20 +125,19 @@ copied = torch_did(["clone"], say("flash.flash_attention_forward.makes_copies"))
 
 
 def in_bounds(look: MistakeMatcher) -> MistakeMatcher:
-    """Guard a mistake: say what `look` says, unless kernels had faults. A NaN from elsewhere in memory says nothing
-    about the arithmetic."""
+    """Restrict a matcher to answers without faults: a NaN from elsewhere in memory says nothing about the arithmetic."""
     return lambda trials: "" if any(t.evidence.faults for t in failing(trials)) else look(trials)
 
 
 def stored_bytes(evidence: Evidence, label: str) -> int:
-    """Bytes of a result that the kernels of the last call wrote, each byte counted once."""
+    """Count the bytes of a result that the kernels of the last call wrote, each byte counted once."""
     own = [f for launch in evidence.launches for f in launch.footprints if f.tensor == label]
     return sum(f.written_distinct_bytes for f in own)
 
 
 def all_causal(*looks: MistakeMatcher) -> MistakeMatcher:
-    """The first of these mistakes that says something, in an exercise whose attention is always causal: its calls do not say so,
-    and here it is added."""
+    """Make a matcher of an exercise whose attention is always causal: it adds causal=True to the calls, and returns the first remark that
+    one of `looks` has."""
 
     def said(trials: Sequence[GradedTrial]) -> str:
         told = [replace(t, inputs=[call | {"causal": True} for call in t.inputs]) for t in trials]
@@ -148,7 +147,7 @@ def all_causal(*looks: MistakeMatcher) -> MistakeMatcher:
 
 
 def rows_as_queries(trials: Sequence[GradedTrial]) -> str:
-    """Say so if all that is wrong are causal results, and of each group all heads but the first."""
+    """Return a remark if only causal results are wrong, and in each group all heads but the first; else ""."""
     off = []
     for call, found in results(trials):
         right, group = nth(oracle_of(call)(**call), 0), call["q"].shape[0] // call["k"].shape[0]
@@ -160,7 +159,7 @@ def rows_as_queries(trials: Sequence[GradedTrial]) -> str:
 
 
 def few_programs(trials: Sequence[GradedTrial]) -> str:
-    """Say so if results are wrong, and the first kernel had fewer programs than there are shares of all heads."""
+    """Return a remark if results are wrong, and the first kernel has fewer programs than heads times splits; else ""."""
     for t in failing(trials):
         heads, splits, launches = t.inputs[-1]["k"].shape[0], t.inputs[-1]["splits"], t.evidence.launches
         if len(launches) == 2 and launches[0].programs < heads * splits:
@@ -176,14 +175,14 @@ def few_programs(trials: Sequence[GradedTrial]) -> str:
 
 
 def infinite(trials: Sequence[GradedTrial]) -> str:
-    """Say so if sums of many values ran over."""
+    """Return a remark if sums of many values overflowed, else ""."""
     over = any(bool(o.isinf().any()) for t in trials if t.case.group == "half" for _, o in results([t]))
     return say("flash.flash_decode.states_in_float16") if over else ""
 
 
 def slip(wrong: Wrong, says: str, place: int = 0, **how: Any) -> Misconception:
-    """The slip that gives `wrong` of a call's arguments in place of what its oracle gives. A gradient dy is left aside, and so
-    are the results that it adds."""
+    """Make a Misconception: the results are those of `wrong` instead of the oracle's. A gradient dy is left aside, and so are the results
+    that it adds."""
 
     def forward(one: Callable[..., Any]) -> Callable[..., Any]:
         return lambda dy=None, **call: one(**call)

@@ -152,7 +152,7 @@ grouped_attention = Exercise(
 
 
 def cache_bytes(q, k, v, splits: int) -> int:
-    """Bytes of k, v, q and o once, and of a state for each head and share, written and read."""
+    """Count the bytes of k, v, q and o once, and of a state for each head and split, written and read."""
     return k.nbytes + v.nbytes + 2 * q.nbytes + 2 * 4 * splits * q.shape[0] * (q.shape[1] + 2)
 
 

@@ -16,7 +16,7 @@ from course_lib.exercises.remembered import remembered
 
 
 def visible(nq: int, nk: int, causal: bool, window: int | None, device: Any) -> torch.Tensor:
-    """(nq, nk), True where a query sees a key."""
+    """Return the mask (nq, nk), True where a query sees a key."""
     mask = seen(nq, nk, causal, device)
     if window is not None:
         mask &= ~torch.ones_like(mask).tril(nk - nq - window)  # keys too old for the window
@@ -29,8 +29,8 @@ TOGETHER = 1 << 18  # scores of heads that are worked out at once: small heads o
 def by_heads(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None
 ) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Yield for some heads at a time of q (heads, Nq, D), k and v (fewer heads, Nk, D), in float64: the probabilities (..., Nq, Nk),
-    v (..., Nk, D), the log-sum-exp (..., Nq), and the largest sum of |terms| of a score (..., Nq)."""
+    """Yield, for some heads at a time of q (heads, Nq, D), k and v (fewer heads, Nk, D), in float64: the probabilities (..., Nq, Nk), v
+    (..., Nk, D), the log-sum-exp (..., Nq), and the largest sum of |terms| of a score (..., Nq)."""
     factor = q.shape[-1] ** -0.5 if scale is None else scale
     mask = visible(q.shape[-2], k.shape[-2], causal, window, q.device)
     group, some = q.shape[0] // k.shape[0], max(1, TOGETHER // max(1, mask.numel()))
@@ -44,8 +44,8 @@ def by_heads(
 
 
 class Bounds(NamedTuple):
-    """Results of attention and how far off they may be, for each head of q and each of its rows: o and lse, the error of float32
-    arithmetic in lse and in o, and the sum of the absolute values of the terms of o."""
+    """Results of attention and their error bounds, for each head of q and each of its rows: o and lse, the error of float32 arithmetic in
+    lse and in o, and the sum of the absolute values of the terms of o."""
 
     o: torch.Tensor
     lse: torch.Tensor
@@ -58,7 +58,7 @@ class Bounds(NamedTuple):
 def bounds(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None
 ) -> Bounds:
-    """Compute them for q (..., Nq, D), or (heads, D) of one query each; k, v (..., Nk, D), of fewer heads or as many."""
+    """Compute the Bounds of attention for q (..., Nq, D), or (heads, D) of one query each; k, v (..., Nk, D), of fewer heads or as many."""
     rows = q[:, None] if q.dim() == k.dim() - 1 else q
     q, k, v = (x.reshape(-1, *x.shape[-2:]) for x in (rows, k, v))
     found = []
@@ -70,13 +70,13 @@ def bounds(
 
 
 def attend(q, k, v, causal=False, scale=None, window=None, **_: Any) -> Forward:
-    """(o, lse): o (..., Nq, D) in float64, lse (..., Nq) in float32."""
+    """Compute attention's (o, lse): o (..., Nq, D) in float64, lse (..., Nq) in float32."""
     found = bounds(q, k, v, bool(causal), scale, window)
     return Forward(found.o.reshape(q.shape).clone(), found.lse.reshape(q.shape[:-1]).float())
 
 
 def attend_causal(q, k, v, **_: Any) -> Forward:
-    """(o, lse) of causal attention, whether the call says so or not."""
+    """Compute (o, lse) of causal attention, whatever the arguments say."""
     return attend(q, k, v, causal=True)
 
 
@@ -96,7 +96,7 @@ def decoded(q, k, v, splits: int) -> torch.Tensor:
 
 
 def oracle_of(call: dict[str, Any]) -> Callable[..., Any]:
-    """Choose the oracle that answers a call with these arguments."""
+    """Select the oracle for a call with these arguments."""
     if "s" in call:
         return means
     if "splits" in call:
@@ -105,7 +105,7 @@ def oracle_of(call: dict[str, Any]) -> Callable[..., Any]:
 
 
 def means(s: torch.Tensor, v: torch.Tensor) -> Forward:
-    """(o, lse) of scores: in float64, and in float32."""
+    """Compute (o, lse) from scores s (M, N) and values v (N, D): in float64, and in float32."""
     return Forward(torch.softmax(s.double(), -1).nan_to_num(0) @ v.double(), s.double().logsumexp(-1).float())
 
 
@@ -113,8 +113,8 @@ def means(s: torch.Tensor, v: torch.Tensor) -> Forward:
 
 
 def kernel_budget(expected, dtype, arguments):
-    """Error bounds for o and lse. For o: one rounding of the result and one of the probabilities, to the dtype of v,
-    with half as much again, and float32 arithmetic inside. For lse: float32 arithmetic alone."""
+    """Return the error bounds for o and lse. For o: one rounding of the result and one of the probabilities, to the dtype of v, with half
+    as much again, and float32 arithmetic inside. For lse: float32 arithmetic alone."""
     q, k, v = (arguments[name] for name in "qkv")
     causal, scale, window = (arguments.get(name) for name in ("causal", "scale", "window"))
     known = bounds(q, k, v, bool(causal), scale, window)
@@ -124,17 +124,17 @@ def kernel_budget(expected, dtype, arguments):
 
 
 def causal_budget(expected, dtype, arguments):
-    """The same, of attention that is always causal."""
+    """Return `kernel_budget` for attention that is always causal."""
     return kernel_budget(expected, dtype, arguments | {"causal": True})
 
 
 def rounded(expected: torch.Tensor, dtype: torch.dtype, inner: torch.dtype, weights: torch.Tensor) -> torch.Tensor:
-    """Two roundings of the result, one of the terms that it sums; weights: the sum of their absolute values."""
+    """Return the error bound of two roundings of the result and one of its terms; weights: the sum of the terms' absolute values."""
     return roundings(expected, dtype, 1) + torch.finfo(inner).eps / 2 * weights
 
 
 def means_budget(expected, dtype, arguments):
-    """The same, of given scores."""
+    """Return the error bounds of `means`, attention from given scores."""
     s, v = arguments["s"].double(), arguments["v"].double()
     error = (2 * math.sqrt(s.shape[1]) + 32) * EPS32
     if expected.dim() == 1:

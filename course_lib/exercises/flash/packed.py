@@ -22,7 +22,8 @@ from course_lib.mistakes import on_race
 
 
 def packed(lengths: Sequence[int], heads: int, d: int, dtype: torch.dtype = FP16, **kind: Any):
-    """Return a function that draws q, k, v (heads, T, d), the offsets of texts of these lengths, in any order, and the longest length."""
+    """Return a function that draws q, k, v (heads, T, d), offsets of sequences of these lengths, in random order, and the longest
+    length."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         given = qkv(sum(lengths), sum(lengths), d, dtype, lead=(heads,), **kind)(g)
@@ -34,13 +35,13 @@ def packed(lengths: Sequence[int], heads: int, d: int, dtype: torch.dtype = FP16
 
 
 def sequences(q, k, v, offsets, **_: Any) -> Iterator[dict[str, torch.Tensor]]:
-    """q, k and v of each sequence."""
+    """Yield q, k and v of each packed sequence."""
     for start, stop in pairwise(offsets.tolist()):
         yield {"q": q[:, start:stop], "k": k[:, start:stop], "v": v[:, start:stop]}
 
 
 def in_each(one: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """o (heads, T, d), if one(q, k, v) makes that of a sequence."""
+    """Make the function that returns o (heads, T, d) of packed sequences, from one(q, k, v) of a single sequence."""
 
     def of_all(**call: Any) -> torch.Tensor:
         found = [one(**own) if own["q"].shape[1] else own["q"].double() for own in sequences(**call)]
@@ -53,19 +54,19 @@ attend_packed = in_each(lambda **own: attend_causal(**own).o)
 
 
 def packed_budget(expected, dtype, arguments):
-    """The same as causal_budget, sequence by sequence."""
+    """Return `causal_budget`, sequence by sequence."""
     bounds = pairwise(arguments["offsets"].tolist())
     parts = zip(bounds, sequences(**arguments), strict=True)
     return torch.cat([causal_budget(expected[:, a:b], dtype, own) for (a, b), own in parts if a < b], 1)
 
 
 def summed(cost: Callable[..., int]) -> Callable[..., int]:
-    """Return a cost of causal attention, summed over all sequences."""
+    """Sum a cost of causal attention over all sequences."""
     return lambda **call: sum(cost(**own, causal=True) for own in sequences(**call) if own["q"].shape[1])
 
 
 def tf32_of_all(**call: Any) -> list[torch.Tensor]:
-    """o, if one of the products of each sequence is TF32, or both are."""
+    """Compute o with one or both of each sequence's products in TF32: three results."""
     return [in_each(lambda i=i, **own: with_tf32(**own, causal=True)[i])(**call) for i in range(3)]
 
 

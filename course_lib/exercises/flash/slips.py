@@ -19,7 +19,7 @@ TILES = (16, 32, 64, 128)  # of keys: those that a kernel may have
 
 
 def with_tf32(**call: Any) -> list[torch.Tensor]:
-    """o, if the product that makes the scores is TF32, if that with the values is, and if both are."""
+    """Compute o three times: with the product for the scores in TF32, with that of the values in TF32, and with both."""
     rounded: dict[str, Any] = call | {name: as_tf32(call[name]) for name in "qk" if name in call}
     found = []
     for given, values in ((rounded, False), (call, True), (rounded, True)):
@@ -30,12 +30,12 @@ def with_tf32(**call: Any) -> list[torch.Tensor]:
 
 
 def of_each_head(q: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """k or v in float64, repeated so that each head of q has its own."""
+    """Return k or v in float64, repeated so that each head of q has its own."""
     return (x if x.dim() == 2 else x.repeat_interleave(q.shape[0] // x.shape[0], 0)).double()
 
 
 def under(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor, scale: float | None = None) -> torch.Tensor:
-    """Scores (..., Nq, Nk) in float64, where this mask (Nq, Nk) is True, and -inf elsewhere."""
+    """Compute scores (..., Nq, Nk) in float64, -inf where the mask (Nq, Nk) is False."""
     scores = q.double() @ of_each_head(q, k).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
     return scores.masked_fill(~mask, -math.inf)
 
@@ -43,7 +43,8 @@ def under(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor, scale: float | N
 def scored(
     v, q=None, k=None, s=None, causal=False, scale=None, window=None, splits=None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores (..., Nq, Nk) in float64, -inf where a query does not see a key, and the values (..., Nk, D) of each row's head."""
+    """Compute scores (..., Nq, Nk) in float64, -inf where a query does not see a key; return them and the values (..., Nk, D) of each
+    head."""
     if s is not None:
         return s.double(), v.double()
     assert q is not None and k is not None  # either scores are given or what makes them
@@ -53,25 +54,25 @@ def scored(
 
 
 def exponentials(s: torch.Tensor) -> torch.Tensor:
-    """exp(s - m); zeros where nothing is seen."""
+    """Compute exp(s - m), m the maximum of each row; zeros in rows of -inf."""
     m = s.amax(-1, keepdim=True)
     return torch.exp(s - torch.where(m == -math.inf, 0, m))
 
 
 def weights(s: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(p, l): exp(s - m), and the sum of each row; where nothing is seen, zeros and 1."""
+    """Compute (p, l): exp(s - m), and the sum of each row; zeros and 1 in rows of -inf."""
     p = exponentials(s)
     l = p.sum(-1)
     return p, torch.where(l == 0, 1, l)
 
 
 def of_rows(o: torch.Tensor, call: dict[str, Any]) -> torch.Tensor:
-    """o (..., Nq, D) as a call wants it: of one token, without its dimension."""
+    """Return o (..., Nq, D) in the shape of the call's result: for decoding, without the query axis."""
     return o[..., 0, :] if "splits" in call else o
 
 
 def instead(change: Callable[[torch.Tensor], torch.Tensor] = lambda s: s, **others: Any) -> Callable[..., Forward]:
-    """(o, lse) of these arguments in place of a call's own, and of scores changed so."""
+    """Make the wrong formula that computes (o, lse) with other arguments, or with scores that `change` has changed."""
 
     def wrong(**call):
         s, v = scored(**(call | others))
@@ -84,8 +85,8 @@ def instead(change: Callable[[torch.Tensor], torch.Tensor] = lambda s: s, **othe
 def edge(
     at: Callable[[int, int], int], clamped: bool = True, nothing: float = 0.0
 ) -> Callable[..., torch.Tensor | None]:
-    """o, if query i saw the keys up to i + at(Nq, Nk), where that is not Nk - Nq. Not clamped: keys that are not there, too, whose
-    scores and values are 0. nothing: in rows that then see nothing."""
+    """Make the wrong formula in which query i sees the keys up to i + at(Nq, Nk), where that is not Nk - Nq; it returns o. Not clamped:
+    also keys past the end, whose scores and values are 0. nothing: the weight in rows that then see no key."""
 
     def wrong(q, k, v, causal=False, scale=None, **_):
         nq, nk = q.shape[-2], k.shape[-2]
@@ -99,7 +100,7 @@ def edge(
 
 
 def heads_as_queries(q, k, v, causal=False, scale=None, **_) -> torch.Tensor | None:
-    """o, if all queries of a head saw the keys of the query whose number is that of the head in its group."""
+    """Compute o as if every query of head h had the causal mask of query h % group."""
     (nq, nk), group = (q.shape[-2], k.shape[-2]), q.shape[0] // k.shape[0]
     if not causal or group == 1:
         return None
@@ -109,18 +110,18 @@ def heads_as_queries(q, k, v, causal=False, scale=None, **_) -> torch.Tensor | N
 
 
 def softened(mask: torch.Tensor, q, k, v, scale: float | None = None, nothing: float = 0.0) -> torch.Tensor:
-    """o under that mask; `nothing` where a query sees nothing."""
+    """Compute o under this mask; `nothing` is the weight where a query sees no key."""
     return softmax_of(under(mask, q, k, scale), nothing) @ of_each_head(q, v)
 
 
 def softmax_of(s: torch.Tensor, nothing: float = 0.0) -> torch.Tensor:
-    """The weights of scores; `nothing` in rows of -inf alone."""
+    """Compute the softmax of scores; `nothing` in rows of -inf."""
     return torch.softmax(s, -1).nan_to_num(nothing)
 
 
 def shifted(by: int, nothing: float = 0.0) -> Callable[..., torch.Tensor | None]:
-    """Make a slip: o, if the edge of a causal mask, or the old end of a window, lay `by` keys further out; `nothing` in rows that then
-    see nothing."""
+    """Make the wrong formula in which the edge of a causal mask, or the old end of a window, lies `by` keys further out; it returns o.
+    nothing: the weight in rows that then see no key."""
 
     def wrong(q, k, v, causal=False, scale=None, window=None, **_):
         if window is None:
@@ -131,14 +132,14 @@ def shifted(by: int, nothing: float = 0.0) -> Callable[..., torch.Tensor | None]
 
 
 def without_its_own(nothing: float) -> Callable[..., torch.Tensor]:
-    """o, if a window ended one key before its query's own; `nothing` in the first row, which then sees nothing."""
+    """Make the wrong formula of a window that ends one key before the query's own; it returns o. nothing: the weight in the first row."""
     return lambda q, k, v, window: softened(
         visible(q.shape[-2], k.shape[-2], True, window, q.device).tril(-1), q, k, v, nothing=nothing
     )
 
 
 def in_the_tiles_of_a_walk(bm: int, bn: int) -> Callable[..., torch.Tensor]:
-    """o, if the walk of each bm queries begins with their window, and no mask says so: in tiles of bn keys."""
+    """Make the wrong formula in which each block of bm queries starts at its window's first tile of bn keys, unmasked; it returns o."""
 
     def wrong(q, k, v, window):
         n = q.shape[-2]
@@ -150,12 +151,12 @@ def in_the_tiles_of_a_walk(bm: int, bn: int) -> Callable[..., torch.Tensor]:
 
 
 def are_mild(s: torch.Tensor) -> bool:
-    """Tell whether no score is so large that a few keys have all the weight. Where they have, many mistakes give the same."""
+    """Tell whether no score is so large that a few keys have all the weight. With large scores many mistakes give the same result."""
     return not bool((s.masked_fill(s == -math.inf, 0).abs() > 20).any())
 
 
 def mild(wrong: Callable[..., Any]) -> Callable[..., Any]:
-    """Limit the slip to calls whose scores are mild."""
+    """Restrict a wrong formula to calls whose scores are mild."""
     return lambda **call: wrong(**call) if are_mild(scored(**call)[0]) else None
 
 
@@ -166,7 +167,7 @@ def first_keys(q, k, v, causal=False, **more: Any) -> Forward | None:
 
 
 def the_same_keys(tile: int) -> Callable[..., tuple[None, torch.Tensor] | None]:
-    """Make a slip: lse, if each turn of a walk along tiles of so many keys read the first of them."""
+    """Make the wrong formula in which each iteration over tiles of keys reads the first tile; it returns (None, lse)."""
 
     def wrong(q, k, v, causal=False, **more: Any) -> tuple[None, torch.Tensor] | None:
         nk = k.shape[-2]
@@ -178,7 +179,7 @@ def the_same_keys(tile: int) -> Callable[..., tuple[None, torch.Tensor] | None]:
 
 
 def by_strides_of(name: str, other: str) -> Callable[..., torch.Tensor | None]:
-    """Make a slip: o, if this one of q, k and v is read by the strides of another one."""
+    """Make the wrong formula in which q, k or v (`name`) is read by the strides of another one (`other`); it returns o."""
 
     def wrong(**call: Any) -> torch.Tensor | None:
         x, strides = call[name], call[other].stride()
@@ -206,12 +207,12 @@ def of_a_power_of_2(q, k, v, scale=None, **more: Any) -> torch.Tensor | None:
 
 
 def lse_of_other_heads(q, k, v, **more: Any) -> tuple[None, torch.Tensor] | None:
-    """lse, if that of batch b and head h stood in the place of batch h and head b."""
+    """Compute lse with batch and head swapped; None where they differ in number."""
     return None if q.dim() != 4 or q.shape[0] != q.shape[1] else (None, attend(q, k, v, **more).lse.transpose(0, 1))
 
 
 def other_keys(sides: Callable[[int, int], int]) -> list[Callable[..., torch.Tensor | None]]:
-    """o of as many keys as sides(Nk, tile) says, for tiles of several sizes: those that are not there have scores and values of 0."""
+    """Make wrong formulas of o over sides(Nk, tile) keys, for several tile sizes: keys past the end have scores and values of 0."""
 
     def of_tile(tile: int) -> Callable[..., torch.Tensor | None]:
         def wrong(q, k, v, **more: Any) -> torch.Tensor | None:
@@ -231,8 +232,8 @@ def other_keys(sides: Callable[[int, int], int]) -> list[Callable[..., torch.Ten
 def in_tiles(
     acc_too: bool = True, l_too: bool = True, rounded: bool = False
 ) -> list[Callable[..., torch.Tensor | None]]:
-    """o of a walk along tiles of several sizes. acc_too, l_too: whether that sum is multiplied when the maximum grows; rounded: acc is
-    rounded to v's dtype after each tile, and p before its product."""
+    """Make wrong formulas of an online softmax along tiles of several sizes; they return o. acc_too, l_too: whether that sum is rescaled
+    when the maximum grows; rounded: acc is rounded to v's dtype after each tile, and p before its product."""
 
     def of_tile(tile: int) -> Callable[..., torch.Tensor | None]:
         def wrong(**call: Any) -> torch.Tensor | None:
@@ -254,7 +255,7 @@ def in_tiles(
 
 
 def swapped_heads(*names: str) -> Callable[..., Any]:
-    """o, if batch and head are swapped where these of q, k, v and o are read or stored."""
+    """Make the wrong formula in which batch and head are swapped where these of q, k, v and o are read or stored."""
 
     def turned(x: torch.Tensor, name: str) -> torch.Tensor:
         return x.transpose(0, 1) if name in names else x
@@ -268,13 +269,13 @@ def swapped_heads(*names: str) -> Callable[..., Any]:
 
 
 def undivided(**call: Any) -> torch.Tensor:
-    """The accumulator in place of o: sums of exp(s - m) v."""
+    """Compute the accumulator in place of o: sums of exp(s - m) v."""
     s, v = scored(**call)
     return of_rows(exponentials(s) @ v, call)
 
 
 def lse_by(combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., tuple[None, torch.Tensor]]:
-    """lse, made of m and l so."""
+    """Make the wrong formula that computes lse as combine(m, l)."""
 
     def wrong(**call):
         s, _ = scored(**call)
@@ -284,23 +285,22 @@ def lse_by(combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Cal
 
 
 def lost(below: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """o, if all terms of these rows of s ran under."""
+    """Make the wrong formula of o in which all terms of the rows that `below` marks underflow."""
     return lambda s, v: means(s, v).o.masked_fill(below(s)[:, None], 0)
 
 
 def far_below_its_neighbours(s: torch.Tensor, rows: int = 32) -> torch.Tensor:
-    """A boolean tensor that marks the rows whose exp is 0 in float32, relative to the largest score of the rows that a
-    program has."""
+    """Mark the rows whose exp is 0 in float32, relative to the largest score of the `rows` rows of a program."""
     return torch.cat([top < top.max() - 104 for top in s.amax(1).split(rows)])
 
 
 def low_behind_an_empty_tile(s: torch.Tensor, tile: int = 64) -> torch.Tensor:
-    """A boolean tensor that marks the rows that see nothing in their first tile and whose exp is 0 relative to 0."""
+    """Mark the rows that see nothing in their first tile and whose exp is 0 relative to 0."""
     return (s[:, :tile].amax(1) == -math.inf) & (s.amax(1) < -104)
 
 
 def of_rounded_weights(sums_too: bool, tile: int = 64) -> Callable[..., tuple[None, torch.Tensor] | None]:
-    """lse, if l adds up weights that are rounded to v's dtype, tile by tile; sums_too: and so is the sum of each tile."""
+    """Make the wrong formula of lse in which l sums weights rounded to v's dtype, tile by tile; sums_too: each tile's sum is, too."""
 
     def wrong(s, v):
         m, l = torch.full_like(s[:, 0], -math.inf), torch.zeros_like(s[:, 0])
@@ -315,7 +315,7 @@ def of_rounded_weights(sums_too: bool, tile: int = 64) -> Callable[..., tuple[No
 
 
 def of_rounded_scores(scaled: bool) -> Callable[..., Forward | None]:
-    """(o, lse), if the products, or the products times the scale, are rounded to half precision."""
+    """Make the wrong formula of (o, lse) in which the scores, before or after the scale (`scaled`), are rounded to half precision."""
 
     def wrong(q, **more):
         factor = more.pop("scale", None) or q.shape[-1] ** -0.5
@@ -329,7 +329,7 @@ def of_rounded_scores(scaled: bool) -> Callable[..., Forward | None]:
 
 
 def with_strides_of(q, k, v, causal=False, scale=None) -> tuple[None, torch.Tensor] | None:
-    """lse as it reads if it was stored row by row into torch.empty_like(q[..., 0])."""
+    """Compute lse as it reads if it was stored row by row into torch.empty_like(q[..., 0])."""
     lse = torch.empty_like(q[..., 0], dtype=torch.float64)
     if lse.is_contiguous():
         return None
@@ -338,13 +338,13 @@ def with_strides_of(q, k, v, causal=False, scale=None) -> tuple[None, torch.Tens
 
 
 def other_heads(q, k, v, **more: Any) -> Any:
-    """Compute attention that reads head h % Hkv of k and v."""
+    """Compute attention that reads head h % Hkv of k and v, instead of h // group."""
     heads = torch.arange(q.shape[0], device=q.device) % k.shape[0]
     return oracle_of(more)(q, k[heads], v[heads], **more)
 
 
 def merged_by(merge: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor | None]:
-    """Decoding, with a merge of the shares' states: m and l (splits, Hq), acc (splits, Hq, D)."""
+    """Make the wrong formula of decoding whose splits are merged by `merge`(m, l, acc): m and l (splits, Hq), acc (splits, Hq, D)."""
 
     def wrong(q, k, v, splits):
         if k.shape[-2] % splits:
@@ -361,7 +361,7 @@ def merged_by(merge: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor 
 
 
 def scale_in(factor: float) -> Callable[..., Forward]:
-    """(o, lse), if q * scale * factor is rounded to q's dtype."""
+    """Make the wrong formula of (o, lse) in which q * scale * factor is rounded to q's dtype."""
 
     def wrong(q, k, v, causal=False, scale=None):
         scale = q.shape[-1] ** -0.5 if scale is None else scale

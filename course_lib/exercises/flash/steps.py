@@ -59,7 +59,7 @@ ASKED = {"n": 1024, "d": 128, "itemsize": 2}
 
 
 def counted() -> dict[str, int]:
-    """Each number of `predictions`, counted tile by tile."""
+    """Return the right number for each question of `predictions`, counted tile by tile."""
     n, d, size = ASKED["n"], ASKED["d"], ASKED["itemsize"]
 
     def times(bm: int) -> int:
@@ -96,8 +96,8 @@ predictions = Exercise(
 
 @dataclass
 class UpdateIsWritten(TritonDidTheWork):
-    """The gate of kernels, for one that is half given: of the plain case, the state that a program ends with is not the one that it
-    starts from. (Elsewhere sums may run under and look the same.)"""
+    """Gate for a kernel that is half given: in the plain case, a program's final state differs from the one that it starts from. (In other
+    cases sums may underflow and look the same.)"""
 
     def _untouched(self, evidence: Evidence) -> bool:
         untouched = [

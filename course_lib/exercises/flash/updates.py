@@ -16,14 +16,14 @@ Update = Callable[[State, torch.Tensor, torch.Tensor], State | None]
 
 
 def factors(m: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(m_new, p, alpha) of a tile of scores."""
+    """Compute the online softmax's (m_new, p, alpha) from the running maximum m (rows) and a tile of scores s (rows, keys)."""
     top = torch.maximum(m, s.amax(-1))
     base = torch.where(top == -math.inf, 0, top)
     return top, torch.exp(s - base[..., None]), torch.exp(m - base)
 
 
 def relative_to_the_tile(state: State, s: torch.Tensor, v: torch.Tensor) -> State | None:
-    """Update with p relative to the maximum of its own tile. None where a row sees nothing of it: NaN has many causes."""
+    """Update the state with p relative to the maximum of its own tile; None where a row sees no key, since NaN has many causes."""
     m, _, alpha = factors(state.m, s)
     top = s.amax(-1, keepdim=True)
     if bool((top == -math.inf).any()):
@@ -33,7 +33,7 @@ def relative_to_the_tile(state: State, s: torch.Tensor, v: torch.Tensor) -> Stat
 
 
 def along_the_columns(state: State, s: torch.Tensor, v: torch.Tensor) -> State | None:
-    """Update with the factors of the rows along the columns of acc. None unless blocks have as many rows as columns."""
+    """Update the state with the rows' factors applied along the columns of acc; None unless blocks have as many rows as columns."""
     m, p, alpha = factors(state.m, s)
     if alpha.dim() > 1 or len(alpha) % v.shape[-1]:
         return None
@@ -42,14 +42,14 @@ def along_the_columns(state: State, s: torch.Tensor, v: torch.Tensor) -> State |
 
 
 def divided(state: State, s: torch.Tensor, v: torch.Tensor) -> State | None:
-    """Update with acc divided by l. None where l is 0: NaN has many causes."""
+    """Update the state with acc divided by l; None where l is 0, since NaN has many causes."""
     m, p, alpha = factors(state.m, s)
     l = state.l * alpha + p.sum(-1)
     return None if bool((l == 0).any()) else State(m, l, (state.acc * alpha[..., None] + p @ v) / l[..., None])
 
 
 def rounded_before_its_sum(dtype: torch.dtype) -> Update:
-    """Make the update that rounds acc to this dtype after it is corrected, and p."""
+    """Make the update that rounds p, and acc after its rescaling, to this dtype."""
 
     def update(state: State, s: torch.Tensor, v: torch.Tensor) -> State:
         m, p, alpha = factors(state.m, s)
@@ -60,12 +60,12 @@ def rounded_before_its_sum(dtype: torch.dtype) -> Update:
 
 
 def lse_of_the_start(s: torch.Tensor, v: torch.Tensor) -> tuple[None, torch.Tensor] | None:
-    """lse, if m or l stayed as it was before the first tile. None where exp(s) may be 0: then l may be, too."""
+    """Compute lse as if m or l stayed as before the first tile; None where exp(s) may be 0, since l may be, too."""
     return (None, torch.full_like(s[:, 0], -math.inf)) if bool((s > -80).all()) else None
 
 
 def in_tiles_by(update: Callable[..., Any], rounds: bool = False) -> list[Callable[..., Any]]:
-    """o of such walks along tiles of several sizes. rounds: `update` makes one of v's dtype, which is not float32."""
+    """Make functions that compute o by this update, for several tile sizes. rounds: `update` takes v's dtype, not float32, and makes it."""
 
     def of_tile(tile: int) -> Callable[..., torch.Tensor | None]:
         def wrong(**call: Any) -> torch.Tensor | None:

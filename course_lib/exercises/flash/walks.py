@@ -16,7 +16,7 @@ SIZES = [(bm, bn) for bm in TILES for bn in TILES]  # rows of a block, and keys 
 
 @dataclass(frozen=True)
 class Walk:
-    """The walks of blocks of `bm` queries along tiles of `bn` keys. keys: (keys,); all others: (Nq, 1).
+    """How blocks of `bm` queries iterate over tiles of `bn` keys. keys: (keys,); all others: (Nq, 1).
 
     sees    how many keys a query sees;  fewest, most  the first row of its block, and the last
     """
@@ -33,12 +33,12 @@ class Walk:
 
     @property
     def whole(self) -> torch.Tensor:
-        """The keys of the tiles that every row of the block sees."""
+        """Count the keys of the tiles that every row of the block sees."""
         return self.fewest // self.bn * self.bn
 
 
 def walks(nq: int, nk: int, keys: int, bm: int, bn: int, device: Any) -> Walk:
-    """Lay out the walks of a call with nq queries and nk keys, and look at so many keys."""
+    """Lay out the iterations of a call with nq queries and nk keys, over the first `keys` keys."""
     i = torch.arange(nq, device=device)[:, None]
     first = i // bm * bm
     sees, fewest, most = ((n + nk - nq).clamp(0, nk) for n in (i + 1, first + 1, first + bm))
@@ -46,8 +46,8 @@ def walks(nq: int, nk: int, keys: int, bm: int, bn: int, device: Any) -> Walk:
 
 
 def counted(times: Callable[[Walk], torch.Tensor], bm: int, bn: int, nothing: float = 0.0) -> Callable[..., Any]:
-    """Make a slip: o, if a query counts each key so many times; `nothing` in rows that count none. None where most rows count none:
-    many mistakes give the same."""
+    """Make the wrong formula in which a query counts each key times(walk) times; it returns o. nothing: the weight in rows that count none.
+    None where most rows count none: many mistakes give the same."""
 
     def wrong(q, k, v, causal=False, scale=None, **_: Any) -> torch.Tensor | None:
         nq, nk = q.shape[-2], k.shape[-2]
@@ -63,7 +63,7 @@ def counted(times: Callable[[Walk], torch.Tensor], bm: int, bn: int, nothing: fl
 
 
 def unseen_score_0(bm: int, bn: int) -> Callable[..., Any]:
-    """Make a slip: o, if keys in the tiles of a walk that a query does not see have a score of 0."""
+    """Make the wrong formula in which masked keys of the tiles that a query visits have a score of 0; it returns o."""
 
     def wrong(q, k, v, causal=False, scale=None, **_: Any) -> torch.Tensor | None:
         nq, nk = q.shape[-2], k.shape[-2]
@@ -79,7 +79,8 @@ def unseen_score_0(bm: int, bn: int) -> Callable[..., Any]:
 
 
 def turned_round(too: bool) -> Callable[[Walk], torch.Tensor]:
-    """Count, beside the whole tiles, the keys after those that a query sees; too: from the first of them on."""
+    """Count, beside the whole tiles, the keys after those that a query sees: a mask with its comparison reversed. too: from the first
+    on."""
     return lambda w: (w.keys < w.whole) | ((w.keys >= w.sees + (not too)) & (w.keys < w.up(w.most)))
 
 
@@ -99,7 +100,7 @@ def not_rounded_down(w: Walk) -> torch.Tensor:
 
 
 def begun_anew(w: Walk) -> torch.Tensor:
-    """Count the whole tiles, and then all that a query sees."""
+    """Count the whole tiles, and then all that a query sees: the masked loop starts at 0."""
     return (w.keys < w.whole).long() + (w.keys < w.sees).long()
 
 

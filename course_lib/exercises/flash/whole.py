@@ -41,7 +41,7 @@ from course_lib.exercises.flash.oracles import attend, kernel_budget
 
 
 def torchs_flash(q, k, v, causal, **_: Any) -> Callable[[], object]:
-    """torch's FlashAttention-2 on the same inputs."""
+    """Make a function that runs torch's FlashAttention-2 on the same inputs."""
 
     def run() -> object:
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):

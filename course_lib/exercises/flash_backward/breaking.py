@@ -64,7 +64,7 @@ TENSORS = {"q": "ND", "k": "SD", "v": "SD", "do": "ND"}
 
 
 def weights(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
-    """(N, S) in float64; rows of zeros for queries that see nothing. The last query sees the last key."""
+    """Compute the probabilities (N, S) in float64; rows of zeros for queries that see nothing. The last query sees the last key."""
     N, S = len(q), len(k)
     scores = q.double() @ k.double().T / math.sqrt(q.shape[1])
     if causal:
@@ -73,7 +73,7 @@ def weights(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
 
 
 def right(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> torch.Tensor:
-    """(2, S, D) in float64, dK and dV, by autograd. A query that sees no key adds nothing to them."""
+    """Compute dK and dV, as one tensor (2, S, D) in float64, by autograd. A query that sees no key adds nothing to them."""
     first = max(0, len(q) - len(k)) if causal else 0
     k, v = (t.double().requires_grad_() for t in (k, v))
     o = weights(q[first:], k, causal) @ v
@@ -81,8 +81,8 @@ def right(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, c
 
 
 def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> str:
-    """Say why the function promises no result for these inputs; "" if it promises one: contiguous float32, D 16, 32 or 64, at most 256
-    queries and keys."""
+    """Return a message if the function promises no result for these inputs, else "". It promises one for contiguous float32, D 16, 32 or
+    64, at most 256 queries and keys."""
     if not all(t.is_contiguous() and t.dtype == torch.float32 for t in (q, k, v, do)):
         return say("criteria.mutants.not_contiguous")
     if q.shape[1] not in (16, 32, 64) or max(len(q), len(k)) > 256:
@@ -91,7 +91,7 @@ def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, 
 
 
 def of_terms(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> torch.Tensor:
-    """(2, 1, 1), a measure that errors grow with: the largest sum of magnitudes in dK and in dV, times the largest score."""
+    """Return the magnitude (2, 1, 1) that errors grow with: the largest sum of magnitudes in dK and in dV, times the largest score."""
     q, k, v, do = (t.double() for t in (q, k, v, do))
     p = weights(q, k, causal)
     dp = do.abs() @ v.abs().T

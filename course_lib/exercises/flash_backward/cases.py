@@ -13,7 +13,7 @@ from course_lib.exercises.flash.cases import heads
 
 
 def upstream(like: torch.Tensor, kind: str, g: torch.Generator) -> torch.Tensor:
-    """A gradient of o, shaped as `like` is.
+    """Draw a gradient of o in the shape of `like`.
 
     kind   "mild" around 0; "around 3"; "turning" from around 3 to around -3 half way, so that sums over queries grow and then
            cancel; "one number" for all, a view of stride 0, as after o.sum().backward(); or a layout of
@@ -57,13 +57,13 @@ def backward(
 
 
 def of_one_head(nq: int, nk: int, d: int, dtype: torch.dtype = FP16, **kind: Any):
-    """A drawing as `backward` makes it, of a single head in full attention: no causal among its arguments."""
+    """Return a function that draws what `backward` does, for a single head in full attention: no causal among its arguments."""
     draw = backward(nq, nk, d, dtype, lead=(), **kind)
     return lambda g: {name: value for name, value in draw(g).items() if name != "causal"}
 
 
 def after_forward(given: dict[str, Any]) -> dict[str, Any]:
-    """q, k, v, do, more -> with the lse and delta of an exact forward pass."""
+    """Return the arguments with the lse and delta of an exact forward pass added."""
     do, rest = given["do"], {name: value for name, value in given.items() if name != "do"}
     o, lse = output_and_lse(**rest)
     delta = (do.double() * o).sum(-1).float()

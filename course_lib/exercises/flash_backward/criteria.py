@@ -11,8 +11,8 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria.copies import copied_inputs
+from course_lib.criteria.costs import CostCriterion
 from course_lib.criteria.memory import kept_tensors
-from course_lib.criteria.results import CostCriterion
 from course_lib.evidence import Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
 from course_lib.exercises.attention.criteria import PRODUCTS
@@ -22,20 +22,20 @@ from tritontrace.results import Cause
 
 
 def products(times: int, side: int = WIDE) -> Callable[..., int]:
-    """Count FLOPs of `times` products of each visible tile of side x side."""
+    """Make a function that counts the FLOPs of `times` products of each visible tile of side x side."""
     return lambda q, k, causal=False, **_: (
         2 * times * q.shape[-1] * heads_of(q) * pairs(q.shape[-2], k.shape[-2], causal, side=side)
     )
 
 
 def of_pairs(*times: int) -> Callable[..., Sequence[int]]:
-    """Count FLOPs of products of each query with each key that it sees: times[0] of them in the forward half, times[1]
-    in the backward half."""
+    """Make a function that counts the FLOPs of products of each query with each key that it sees: times[0] of them in the forward half,
+    times[1] in the backward half."""
     return lambda **given: [products(count, side=1)(**given) for count in times]
 
 
 def scores_bytes(q: torch.Tensor, k: torch.Tensor, **_: Any) -> int:
-    """Half a byte for each score."""
+    """Count half a byte for each score."""
     return heads_of(q) * q.shape[-2] * k.shape[-2] // 2
 
 
@@ -44,7 +44,7 @@ NOTHING_KEPT = say("flash_backward.keeps_one_number_a_row.nothing_kept")
 
 @dataclass
 class KeepsOneNumberARow(CostCriterion):
-    """Backward uses the inputs, o, and one more tensor: a float32 for each query."""
+    """Criterion: backward uses the inputs, o, and one more tensor: a float32 for each query."""
 
     missed = say("criteria.saves.missed")
     points: float
@@ -77,7 +77,7 @@ class KeepsOneNumberARow(CostCriterion):
 
 @dataclass
 class KernelsAlone(CostCriterion):
-    """torch allocates and makes views, in both halves, and no kernel copies an input."""
+    """Gate: torch only allocates and makes views, in both halves, and no kernel copies an input."""
 
     missed = say("flash_backward.kernels_alone.missed")
     points: float
@@ -102,8 +102,8 @@ class KernelsAlone(CostCriterion):
 
 @dataclass
 class KernelsMadeTheGradients(Criterion):
-    """A gate: kernels of the backward half write dq, dk and dv, and do five products of what is seen; torch does no more
-    products than a slow forward pass takes."""
+    """Gate: kernels of the backward half write dq, dk and dv, and do five products of what is seen; torch does no more products than a slow
+    forward pass takes."""
 
     missed = say("flash_backward.kernels_made_the_gradients.missed")
     points: float = 0.0

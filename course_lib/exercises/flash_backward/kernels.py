@@ -147,7 +147,7 @@ dkdv_one_head = Exercise(
 
 
 def gradient_cases(performance: Sequence[Case]) -> list[Case]:
-    """Cases for both kernels."""
+    """Make the cases of both gradient kernels, dq and dkdv."""
     return [
         Case("(2, 1) heads of 128 queries and keys, float16", "plain", backward(128, 128, 32, lead=(2, 1))),
         Case("37 queries, 50 keys", "ragged", backward(37, 50, 16)),
@@ -207,7 +207,7 @@ PERFORMANCE = [
 
 
 def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) -> list:
-    """The criteria of both kernels."""
+    """List the criteria of both gradient kernels, dq and dkdv."""
     return [
         Correct("ragged", 2, say("flash_backward.kernels.title_ragged"), compiles=True),
         Correct("strided", 1, say("flash_backward.kernels.title_strided"), uncopied=True),

@@ -15,7 +15,7 @@ from course_lib.exercises.rounds import Task, work_log
 
 @triton.jit
 def probabilities_kernel(q_ptr, k_ptr, lse_ptr, p_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
-    """A tile of p = exp(q @ k.T * scale - lse)."""
+    """Compute a tile of p = exp(q @ k.T * scale - lse)."""
     rows, cols, d = (
         tl.program_id(0) * TILE + tl.arange(0, TILE),
         tl.program_id(1) * TILE + tl.arange(0, TILE),
@@ -29,7 +29,7 @@ def probabilities_kernel(q_ptr, k_ptr, lse_ptr, p_ptr, Nk, scale, D: tl.constexp
 
 @triton.jit
 def dp_kernel(do_ptr, v_ptr, dp_ptr, Nk, D: tl.constexpr, TILE: tl.constexpr):
-    """A tile of dp = do @ v.T."""
+    """Compute a tile of dp = do @ v.T."""
     rows, cols, d = (
         tl.program_id(0) * TILE + tl.arange(0, TILE),
         tl.program_id(1) * TILE + tl.arange(0, TILE),
@@ -42,7 +42,7 @@ def dp_kernel(do_ptr, v_ptr, dp_ptr, Nk, D: tl.constexpr, TILE: tl.constexpr):
 
 @triton.jit
 def ds_kernel(p_ptr, dp_ptr, delta_ptr, ds_ptr, Nk, TILE: tl.constexpr):
-    """A tile of ds = p * (dp - delta)."""
+    """Compute a tile of ds = p * (dp - delta)."""
     rows, cols = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
     at = rows[:, None] * Nk + cols[None, :]
     tl.store(ds_ptr + at, tl.load(p_ptr + at) * (tl.load(dp_ptr + at) - tl.load(delta_ptr + rows)[:, None]))
@@ -50,7 +50,7 @@ def ds_kernel(p_ptr, dp_ptr, delta_ptr, ds_ptr, Nk, TILE: tl.constexpr):
 
 @triton.jit
 def dq_kernel(ds_ptr, k_ptr, dq_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
-    """A tile of rows of dq = ds @ k * scale."""
+    """Compute a tile of rows of dq = ds @ k * scale."""
     rows, d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
     dq = tl.zeros((TILE, D), tl.float32)
     for j in range(0, Nk, TILE):

@@ -16,7 +16,8 @@ from course_lib.words import in_words
 
 
 class KeepsRows(torch.autograd.Function):
-    """Attention's shapes without its arithmetic: keeps q, k, v, o and one float32 a query, as FlashAttention does."""
+    """An autograd function with attention's shapes but not its arithmetic: saves q, k, v, o and one float32 a query, like
+    FlashAttention."""
 
     @staticmethod
     def forward(ctx, q, k, v):
@@ -30,13 +31,13 @@ class KeepsRows(torch.autograd.Function):
 
 
 def with_scores(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Attention as torch's own operations: autograd keeps what it needs of them."""
+    """Compute attention by torch's own operations: autograd saves what it needs of them."""
     return torch.softmax(q @ k.mT, -1) @ v
 
 
 @cache
 def kept_bytes(tokens: int, layers: int, heads: int, head_dim: int, itemsize: int, scores: bool) -> int:
-    """Bytes of all storages that autograd keeps for backward, q, k and v among them; on tensors that have no data."""
+    """Count the bytes of all storages that autograd saves for backward, q, k and v among them; on meta tensors."""
     kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -53,7 +54,7 @@ def kept_bytes(tokens: int, layers: int, heads: int, head_dim: int, itemsize: in
 
 
 def longest(budget_bytes: int, config: dict[str, Any]) -> int:
-    """The most tokens whose kept bytes are within the budget, found by halving."""
+    """Return the most tokens whose saved bytes are within the budget, found by bisection."""
     low, high = 0, 1
     while kept_bytes(high, **config) <= budget_bytes:
         low, high = high, 2 * high
@@ -64,7 +65,7 @@ def longest(budget_bytes: int, config: dict[str, Any]) -> int:
 
 
 def fits(output: Any, budget_bytes: int, config: dict[str, Any]) -> str:
-    """ "" if one token more would not fit, and this many do."""
+    """Return "" if this many tokens fit in the budget and one more would not, else a message."""
     if type(output) is not int or output < 0:
         return say("flash_backward.longest_context.no_number", got=in_words(output))
     for tokens, within in ((output, True), (output + 1, False)):

@@ -27,25 +27,25 @@ from course_lib.mistakes import MistakeMatcher, as_tf32, on_exception
 
 
 def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call, the gradient of o under the name `do`."""
+    """Return the arguments of a call with the gradient of o renamed to `do`."""
     return {("do" if name == "dy" else name): value for name, value in call.items()}
 
 
 def slip(name: str, place: int, wrong: Wrong, says: str, **how: Any) -> Misconception:
-    """The slip of returning `wrong` of a call's arguments, (dq, dk, dv), instead of the gradients. Only `name`, one of
-    the three, is compared: the kernel returns it as result number `place`."""
+    """Make a Misconception: `wrong` of a call's arguments, (dq, dk, dv), is returned instead of the gradients. Only `name`, one of the
+    three, is compared: the kernel returns it as result number `place`."""
     return Misconception([one_of(name, one) for one in several(wrong)], says, one_of(name, gradients), place, **how)
 
 
 @cache  # a trial works out the right gradient once, for the very same function
 def one_of(name: str, all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
-    """Make a function that returns dq, dk or dv (`name`) of all three."""
+    """Make a function that returns only dq, dk or dv (`name`) of one that returns all three."""
     which = ("dq", "dk", "dv").index(name)
     return lambda **call: (found := all_three(**with_do_named(call))) and found[which]
 
 
 def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...] | None]:
-    """Make a slip: (dq, dk, dv) with the factor scale `power` times more than is right."""
+    """Make the wrong formula of (dq, dk, dv) with the factor scale `power` times more than is right."""
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
         if scale == 0:
@@ -58,7 +58,7 @@ def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...] | None]:
 
 
 def scaled_otherwise_on_the_way_back(q, k, v, do, causal=False, scale=None, lse=None, delta=None, **_):
-    """(dq, dk, dv) with 1 / sqrt(D), where forward used the scale that was given; None where lse and delta are given."""
+    """Compute (dq, dk, dv) with the scale 1 / sqrt(D), where forward used the given one; None where lse and delta are given."""
     if lse is not None or scale is None or q.shape[:-2] != k.shape[:-2]:
         return None
     o, lse = attend(q, k, v, causal, scale=scale)
@@ -66,7 +66,7 @@ def scaled_otherwise_on_the_way_back(q, k, v, do, causal=False, scale=None, lse=
 
 
 def without_ones_own_scale(q, k, v, do, causal=False, scale=None, lse=None, delta=None, **_):
-    """(dq, dk, dv) with 1 / sqrt(D), where another scale was given; lse and delta, if they are given, know better."""
+    """Compute (dq, dk, dv) with the scale 1 / sqrt(D), where another scale was given; lse and delta, if given, come from the right one."""
     if scale is None or q.shape[:-2] != k.shape[:-2]:
         return None
     if lse is None or delta is None:
@@ -82,8 +82,8 @@ p_and_ds = remembered(of_attention.p_and_ds)  # each side of a tile is tried on 
 
 
 def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float = 1.0) -> Callable[..., Any]:
-    """(dq, dk, dv) by the chain rule of 08, with `minus` times delta, and a mask that lets query i see the keys up to i + edge(Nq, Nk)
-    although lse knows better; None where some query sees nothing, or that mask does not differ."""
+    """Make the wrong formula of (dq, dk, dv) by the chain rule of unit 08, with `minus` times delta, or with a mask that lets query i see
+    the keys up to i + edge(Nq, Nk) although lse comes from the right one; None where some query sees nothing, or that mask is right."""
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
         nq, nk = q.shape[-2], k.shape[-2]
@@ -98,7 +98,8 @@ def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float =
 
 
 def by_other_products(of: Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]) -> Callable[..., Any]:
-    """(dq, dk, dv), not causal, of (weights of k and q, weights of dv, what those meet): what `of(p, dp - delta, q, do)` gives."""
+    """Make the wrong formula of (dq, dk, dv), not causal: of(p, dp - delta, q, do) returns weights of k and q, weights of dv, dv's
+    factor."""
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
         if causal or q.shape[:-2] != k.shape[:-2]:
@@ -113,8 +114,8 @@ def by_other_products(of: Callable[..., tuple[torch.Tensor, torch.Tensor, torch.
 
 
 def along_tiles(tile: int, rounded: bool = False, whole: bool = False) -> Callable[..., Any]:
-    """(dq, dk, dv), not causal, summed up tile by tile: dq along keys, dk and dv along queries. rounded: a sum is rounded to q's dtype
-    after each tile; whole: of tiles that are whole alone. None where there is one tile."""
+    """Make the wrong formula of (dq, dk, dv), not causal, summed tile by tile: dq along keys, dk and dv along queries. rounded: a sum is
+    rounded to q's dtype after each tile; whole: only whole tiles count. None where there is one tile."""
 
     def wrong(q, k, v, do, causal=False, scale=None, **_):
         nq, nk = q.shape[-2], k.shape[-2]
@@ -148,7 +149,7 @@ def of_tiles(
     turned: bool = False,
     others: bool = False,
 ) -> Callable[..., Any]:
-    """(dq, dk, dv), not causal, from tiles of side x side that all are whole.
+    """Make the wrong formula of (dq, dk, dv), not causal, from whole tiles of side x side, with one of these changes.
 
     lse, delta  (x, side) -> what is subtracted, of (..., Nq, 1) or (..., Nq, Nk)
     last        sums of the last tile alone
@@ -176,13 +177,13 @@ def of_tiles(
 
 
 def along_keys(x: torch.Tensor, side: int) -> torch.Tensor:
-    """x (..., N) of the queries as it meets the keys of tiles (..., N, N), if it is laid along the wrong axis."""
+    """Lay x (..., N) of the queries along the keys of each tile, the wrong axis: (..., N, N)."""
     n = torch.arange(x.shape[-1])
     return x[..., n[:, None] // side * side + n % side]
 
 
 def sums_of(name: str, place: int) -> list[MistakeMatcher]:
-    """Mistakes in the sum over keys or queries that makes dq, dk or dv (`name`). place: which result that is."""
+    """List the matchers of mistakes in the sum over keys or queries that makes dq, dk or dv (`name`). place: which result that is."""
     along, n = ("keys", "Nk") if name == "dq" else ("queries", "Nq")
     left_out = say("flash_backward.sums.left_out", along=along, n=n)
     rounded = say("flash_backward.sums.rounded", name=name)
@@ -193,14 +194,13 @@ def sums_of(name: str, place: int) -> list[MistakeMatcher]:
 
 
 def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = TILES, **how: Any) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if, in the plain case, that result is what tiles of one of these sides make
-    of it when they are treated so."""
+    """Make a matcher that returns `sentence` if, in the plain case, that result is of_tiles(side, **how) for one of these sides."""
     looks = [slip(name, place, of_tiles(side, **how), sentence) for side in sides]
     return lambda trials: next(filter(None, (look(of_group(trials, "plain")) for look in looks)), "")
 
 
 def tiles_of(name: str, place: int) -> list[MistakeMatcher]:
-    """Mistakes within the tiles of dq, dk or dv (`name`). place: which result that is."""
+    """List the matchers of mistakes within the tiles of dq, dk or dv (`name`). place: which result that is."""
     alone = say("flash_backward.sums.the_last_tile_alone", name=name)
     turned = say("flash_backward.sums.turned", name=name, tile="p" if name == "dv" else "ds")
     found = [in_tiles_of(name, place, alone, (16, 32, 64), last=True), in_tiles_of(name, place, turned, turned=True)]
@@ -228,7 +228,7 @@ def tiles_of(name: str, place: int) -> list[MistakeMatcher]:
 
 
 def with_tf32(name: str) -> Callable[..., list[torch.Tensor]]:
-    """dq, dk or dv (`name`), if some of the products are TF32 that make the scores, dp and the gradient itself: each way there is."""
+    """Make a function that computes dq, dk or dv (`name`) with some of its products in TF32 (scores, dp, gradient): one result a choice."""
 
     def guesses(q, k, v, do, causal=False, scale=None, **_):
         shape = {"dq": q, "dk": k, "dv": v}[name].shape
@@ -255,7 +255,7 @@ def multiplied(a: torch.Tensor, b: torch.Tensor, tf32: bool) -> torch.Tensor:
 
 
 def like_tf32(name: str, place: int) -> MistakeMatcher:
-    """Make a matcher of the mistake that dq, dk or dv (`name`) is multiplied in TF32; the answer's result `place` is looked at."""
+    """Make a matcher of dq, dk or dv (`name`) multiplied in TF32; it looks at the answer's result `place`."""
     which, guesses = ("dq", "dk", "dv").index(name), with_tf32(name)
     return multiplied_in_tf32(
         lambda **call: guesses(**with_do_named(call)),
@@ -265,7 +265,7 @@ def like_tf32(name: str, place: int) -> MistakeMatcher:
 
 
 def handed_q(trials: Sequence[GradedTrial]) -> str:
-    """Say so if dk or dv has the shape of q, and should not."""
+    """Return a remark if dk or dv has the shape of q, and should not, else ""."""
     for t in failing(trials):
         for call, out in t.calls:
             for place, (name, like) in enumerate((("dk", "k"), ("dv", "v"))):
@@ -275,13 +275,14 @@ def handed_q(trials: Sequence[GradedTrial]) -> str:
 
 
 def atomics(trials: Sequence[Trial]) -> str:
-    """Say that atomics add in any order, if there are any."""
+    """Return a remark that atomics add in any order, if there are any, else ""."""
     found = any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
     return say("flash_backward.dkdv.adds_dk_atomically") if found else ""
 
 
 def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
-    """Mistakes in the formula of dq or dk (`name`): scale or delta is missing, or scale is there twice. place: which result it is."""
+    """List the matchers of mistakes in the formula of dq or dk (`name`): scale or delta is missing, or scale is there twice. place: which
+    result it is."""
     other = {"dq": "k", "dk": "q"}[name]
     return [
         slip(
@@ -305,7 +306,7 @@ def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
 
 
 def masks_of(name: str) -> list[MistakeMatcher]:
-    """How the mask of a kernel whose first result is dq or dk may lie."""
+    """List the matchers of a wrong causal mask in a kernel whose first result is dq or dk (`name`)."""
     return [
         slip(name, 0, by_the_formula(lambda nq, nk: nq - nk), of_attention.THE_OTHER_WAY, each=True),
         slip(name, 0, by_the_formula(lambda nq, nk: 0), of_attention.AT_THE_TOP_LEFT),
@@ -317,7 +318,7 @@ def masks_of(name: str) -> list[MistakeMatcher]:
 
 
 def swapped(place: int) -> MistakeMatcher:
-    """Make the matcher that recognises dk and dv in each other's place. place: which result dk is."""
+    """Make the matcher of dk and dv in each other's place. place: which result dk is."""
     return slip(
         "dk",
         place,
@@ -327,7 +328,7 @@ def swapped(place: int) -> MistakeMatcher:
 
 
 def lost_nothing(trials: Sequence[GradedTrial]) -> str:
-    """Say so if NaN comes where some query sees nothing, and in no other causal case."""
+    """Return a remark if NaN comes where some query sees no key, and in no other causal case; else ""."""
     sentence = say("flash_backward.dkdv.a_mask_before_exp")
     return "" if has_nan(["causal"], "elsewhere")(trials) else in_bounds(has_nan(["nothing"], sentence))(trials)
 
@@ -337,7 +338,7 @@ FOUR_STRIDES = on_exception("index out of range", say("flash_backward.flash_atte
 
 
 def heads_and_batches(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
-    """delta (n, n, N), if batch and head are swapped."""
+    """Compute delta (n, n, N) with batch and head swapped; None where they differ in number."""
     return row_dots(o, do).transpose(0, 1) if o.dim() == 4 and o.shape[0] == o.shape[1] else None
 
 

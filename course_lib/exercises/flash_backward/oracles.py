@@ -35,19 +35,19 @@ class KeysAndValues(NamedTuple):
 
 
 def by_heads(q: torch.Tensor, k: torch.Tensor, *more: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """(..., N, D) each -> (some heads, N, D) each, in float64."""
+    """Yield the tensors (..., N, D) as (some heads, N, D) each, some heads at a time, in float64."""
     some = max(1, TOGETHER // max(1, q.shape[-2] * k.shape[-2]))
     return zip(*(t.reshape(-1, *t.shape[-2:]).double().split(some) for t in (q, k, *more)), strict=True)
 
 
 def joined(found: Sequence[Sequence[torch.Tensor]], *like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Join results that were found some heads at a time, in the shapes of `like`."""
+    """Join results that were computed some heads at a time, in the shapes of `like`."""
     return tuple(torch.cat(part).reshape(x.shape) for part, x in zip(zip(*found, strict=True), like, strict=True))
 
 
 @remembered
 def gradients(q, k, v, do, causal: bool = False, scale: float | None = None, **_: Any) -> tuple[torch.Tensor, ...]:
-    """(dq, dk, dv) in float64."""
+    """Compute (dq, dk, dv) in float64."""
     times = 1.0 if scale is None else scale * math.sqrt(q.shape[-1])  # a scale of one's own is one of q
     found = []
     for of_q, of_k, of_v, of_do in by_heads(q, k, v, do):
@@ -78,7 +78,7 @@ CHANCE = 5  # times the length of a random walk of roundings: honest ones get to
 
 
 def delta_budget(expected, dtype, arguments):
-    """Error bound for delta: the float32 error of a sum of D products."""
+    """Return the error bound for delta: the float32 error of a sum of D products."""
     o, do = (arguments[name].double() for name in ("o", "do"))
     return (2 * math.sqrt(o.shape[-1]) + 4) * EPS32 * (o * do).abs().sum(-1)
 
@@ -87,7 +87,7 @@ def delta_budget(expected, dtype, arguments):
 def allowances(
     q, k, v, do, causal=False, scale=None, o_rounded: bool = False, of: str = "qkv", **_: Any
 ) -> tuple[torch.Tensor, ...]:
-    """Error bounds for dq, dk and dv, or for those of them that are named in `of`.
+    """Return the error bounds for dq, dk and dv, or for those of them that are named in `of`.
 
     Float32 arithmetic: each probability has the error of its score, each sum that of its order. Half precision: probabilities and
     ds are rounded once, for a product, and as many errors of either sign add up to the root of their squares.
@@ -132,7 +132,7 @@ def allowances(
 
 
 def gradient_budget(expected, dtype, arguments, of: str = "qkv"):
-    """Error bound for dq, dk or dv, whichever is expected; of: those that an exercise asks for."""
+    """Return the error bound for dq, dk or dv, whichever `expected` is; of: those that an exercise asks for."""
     expected = expected.nan_to_num()  # NaN equals nothing, and a wrong reading of an input may hold some
     which = next(i for i, each in enumerate(gradients(**arguments)) if torch.equal(each.nan_to_num(), expected))
     bounds = dict(zip(of, allowances(**arguments, of=of), strict=True))
@@ -140,7 +140,7 @@ def gradient_budget(expected, dtype, arguments, of: str = "qkv"):
 
 
 def result_budget(expected, dtype, arguments):
-    """Error bounds for o as in unit 09, and for gradients that were computed from a rounded o."""
+    """Return the error bounds for o as in unit 09, and for gradients that were computed from a rounded o."""
     given = {("do" if name == "dy" else name): value for name, value in arguments.items()}
     for i, found in enumerate(gradients(**given)):
         if torch.equal(found, expected):

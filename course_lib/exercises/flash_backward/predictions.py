@@ -40,7 +40,7 @@ def all_at_once() -> None:
 
 
 def counted(*tiles: Callable[[], None]) -> int:
-    """Products of 16 x 16 matrices, as torch counts their FLOPs."""
+    """Count products of 16 x 16 matrices, from torch's count of FLOPs."""
     with FlopCounterMode(display=False) as counter:
         for tile in tiles:
             tile()

@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed
-from course_lib.criteria.memory import MIN_PROGRAMS
+from course_lib.criteria.costs import MIN_PROGRAMS
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32, operations
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
@@ -30,7 +30,7 @@ from course_lib.mistakes import on_exception
 
 
 def torchs_flash(q, k, v, causal, dy) -> Callable[[], object]:
-    """torch's FlashAttention-2, forward and backward, on the same inputs."""
+    """Make a function that runs torch's FlashAttention-2, forward and backward, on the same inputs."""
     leaves = [t.detach().requires_grad_() for t in (q, k, v)]
 
     def run() -> object:

@@ -115,7 +115,7 @@ roofline_seconds = Exercise(
 
 
 def predicted() -> dict[str, int]:
-    """The numbers that torch's counter gives for the six."""
+    """Return the FLOPs that torch's counter gives for the six predicted computations."""
     x, w = meta(100, 64), meta(64, 32, grad=True)
     y = x @ w
     return {
@@ -145,7 +145,7 @@ predictions = Exercise(
 
 
 def torch_count(name: str, sizes: Sequence[int]) -> int:
-    """FLOPs that torch's counter finds in a workload."""
+    """Count the FLOPs that torch's counter finds in a workload."""
     fn, args = workload(name, sizes)
     return counted(lambda: fn(*args))
 

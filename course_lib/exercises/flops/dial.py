@@ -18,7 +18,7 @@ FACTOR = 0.75
 
 
 def steps(x: torch.Tensor, n: int) -> torch.Tensor:
-    """y = FACTOR * y + x, n times, in float64, beginning with y = x."""
+    """Compute y = FACTOR * y + x, n times, in float64, beginning with y = x."""
     y = x = x.double()
     for _ in range(n):
         y = FACTOR * y + x
@@ -26,7 +26,7 @@ def steps(x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def one_rounding(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """One rounding to the result's dtype, with as much again; and float32 in the steps, whose errors fade like FACTOR ** k."""
+    """Return the error bound: a rounding to the result's dtype, doubled, and float32 in the steps, whose errors fade like FACTOR ** k."""
     lasting = 1 / (1 - FACTOR)  # steps' errors, and the largest y / x
     return roundings(expected, dtype, 1) + lasting * EPS32 * lasting * arguments["x"].double().abs()
 
@@ -38,7 +38,7 @@ def multiply_adds(N: int, n: int, dtype: torch.dtype = FP32):
 
 @dataclass
 class FlopsAnElement(CostCriterion):
-    """Two FLOPs for each step of each element, and hardly any more: what does fewer does not do the steps."""
+    """Criterion: two FLOPs for each step of each element, and hardly any more; fewer do not do the steps."""
 
     missed = say("flops.dial.missed")
     points: float
@@ -59,7 +59,7 @@ class FlopsAnElement(CostCriterion):
 
 
 def off_by(steps_more: int) -> Any:
-    """The result after so many steps more."""
+    """Make the wrong formula with `steps_more` more steps."""
     return lambda x, n: steps(x, n + steps_more) if n + steps_more >= 0 else None
 
 

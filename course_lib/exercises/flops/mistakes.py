@@ -14,7 +14,7 @@ from course_lib.mistakes import MistakeMatcher
 
 
 def times(factor: float, sentence: str, oracle: Callable[..., Any], part: int | None = None) -> Callable:
-    """Say `sentence` if the result (or one part of it) is that many times the right one in every case that has a result."""
+    """Make a matcher that returns `sentence` if the result (or one part of it) is `factor` times the right one in every case."""
 
     def look(trials: Sequence[Trial]) -> str:
         found = []
@@ -36,12 +36,12 @@ def times(factor: float, sentence: str, oracle: Callable[..., Any], part: int | 
 
 
 def every(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
-    """Say `sentence` if matches(output, **arguments) for every result, and all are numbers."""
+    """Make a matcher that returns `sentence` if matches(output, **arguments) for every result, and all are numbers."""
     return mistakes.every(lambda out, /, **arguments: is_number(out) and matches(out, **arguments), sentence)
 
 
 def work_done(days: float, parameters: float, tokens: float, gpus: int, peak_flops: float, mfu: float) -> float:
-    """FLOPs that these days deliver / FLOPs that the training needs."""
+    """Return the FLOPs delivered in these days, divided by the FLOPs that the training needs."""
     return days * 86400 * gpus * peak_flops * mfu / (6 * parameters * tokens)
 
 
@@ -67,7 +67,7 @@ without_softmax = mistakes.every(
 
 
 def swapped(oracle: Callable[..., Cost]) -> MistakeMatcher:
-    """Make the mistake that bytes come before FLOPs."""
+    """Make the matcher of bytes returned before FLOPs."""
     return mistakes.every(
         lambda out, /, **a: is_pair(out) and out == list(oracle(**a))[::-1],
         say("flops.cost.turned_round"),
@@ -84,7 +84,7 @@ with_forward = every(
 
 
 def one_product_less(trials: Sequence[Trial]) -> str:
-    """Say so if a block is short of the same product in every case."""
+    """Return a remark if a block is short of the same product in every case, else ""."""
 
     def product(batch, tokens, columns, inner) -> int:
         return counted(lambda: meta(batch, tokens, inner) @ meta(inner, columns))
@@ -111,7 +111,7 @@ def one_product_less(trials: Sequence[Trial]) -> str:
 
 
 def elements(oracle: Callable[..., Cost]) -> MistakeMatcher:
-    """Say so if the second number of a cost counts elements."""
+    """Make the matcher of a cost whose second number counts elements instead of bytes."""
     return mistakes.every(
         lambda out, /, **a: is_pair(out) and is_number(out[1]) and out[1] * a["itemsize"] == oracle(**a).bytes,
         say("flops.matmul_cost.elements_not_bytes"),
@@ -119,7 +119,7 @@ def elements(oracle: Callable[..., Cost]) -> MistakeMatcher:
 
 
 def above_the_peak(trials: Sequence[Trial]) -> str:
-    """Say that an MFU above 1 is impossible, if there is one."""
+    """Return a remark if an MFU is above 1, which is impossible, else ""."""
     shares = [o[0] for t in trials for o in t.evidence.outputs if isinstance(o, list) and o and is_number(o[0])]
     return say("flops.utilisation.mfu_counts_the_second_forward_pass") if any(s > 1 for s in shares) else ""
 

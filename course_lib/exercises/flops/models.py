@@ -106,7 +106,7 @@ attention_cost = Exercise(
 
 
 def products_of_tokens(batch: int, tokens: int, d_model: int, **_: int) -> int:
-    """FLOPs of S and o, in all heads."""
+    """Count the FLOPs of the products for S and o, in all heads."""
     return 2 * counted(lambda: meta(batch, tokens, d_model) @ meta(batch, d_model, tokens))
 
 
@@ -177,7 +177,7 @@ utilisation = Exercise(
 
 
 def second_by_second(parameters: float, tokens_per_second: float, gpus: int, peak_flops: float, recompute: bool) -> Use:
-    """One token through a model of one weight, counted by torch; as many of it as a second holds."""
+    """Count model and hardware FLOPs utilisation from one token through a model of one weight, as torch counts it."""
     x, w = meta(1, 1, grad=True), meta(1, 1, grad=True)
     forward = counted(lambda: x @ w)
     y = x @ w

@@ -18,7 +18,7 @@ from course_lib.mistakes import on_exception
 
 
 def normals(rounds: int, n: int, fan_in: int, spread: float = 1.0):
-    """Return a function that draws noise (rounds, n), normal, and fan_in. In each column some number lies within 3."""
+    """Return a function that draws noise (rounds, n), normal, and fan_in. In each column some number has a size below 3."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         noise = spread * torch.randn(rounds, n, generator=g)
@@ -29,7 +29,7 @@ def normals(rounds: int, n: int, fan_in: int, spread: float = 1.0):
 
 
 def first_within(noise: torch.Tensor, fan_in: int, bound: float = 3.0) -> torch.Tensor:
-    """(n,) of each column the first number within the bound, found one by one; scaled."""
+    """Return (n,): the first number of each column within the bound, times fan_in ** -0.5."""
     first = [next((z for z in column if abs(z) < bound), column[-1]) for column in noise.double().T.tolist()]
     return torch.tensor(first, dtype=torch.float64) * fan_in**-0.5
 
@@ -142,19 +142,19 @@ def _as_one_of(output: Any, layers: int, width: int, x: Any) -> Any:
 
 
 def registers_its_parameters(output: Any, layers: int, width: int, x: Any) -> str:
-    """Check that a module knows all its parameters; "" if so."""
+    """Return "" if a module registers all its parameters, else a message."""
     parts = _parts(output, layers, width)
     return parts if isinstance(parts, str) else ""
 
 
 def computes_with_them(output: Any, layers: int, width: int, x: Any) -> str:
-    """Check that the output is made of the module's own parameters; "" if so."""
+    """Return "" if the output is computed from the module's own parameters, else a message."""
     found = _as_one_of(output, layers, width, x)
     return found if isinstance(found, str) else ""
 
 
 def gets_gradients(output: Any, layers: int, width: int, x: Any) -> str:
-    """Check that each parameter has the gradient of the output's sum; "" if so."""
+    """Return "" if each parameter has the gradient of the output's sum, else a message."""
     found = _as_one_of(output, layers, width, x)
     if isinstance(found, str):
         return found
@@ -171,7 +171,7 @@ def gets_gradients(output: Any, layers: int, width: int, x: Any) -> str:
 
 
 def starts_fresh(output: Any, layers: int, width: int, x: Any) -> str:
-    """Check that weights are random, unlike one another, and as large as they should be; "" if so."""
+    """Return "" if weights are random, unlike one another, and of the right size, else a message."""
     parts = _parts(output, layers, width)
     if isinstance(parts, str):
         return parts

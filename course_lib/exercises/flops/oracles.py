@@ -17,19 +17,19 @@ from tritontrace.tracing import Mode
 
 
 def counted(fn: Callable[[], object]) -> int:
-    """FLOPs of matrix products in fn(), as torch's counter has them."""
+    """Count the FLOPs of matrix products in fn(), as torch's counter has them."""
     with FlopCounterMode(display=False) as counter:
         fn()
     return counter.get_total_flops()
 
 
 def meta(*shape: int, grad: bool = False) -> torch.Tensor:
-    """A tensor without data."""
+    """Make a tensor without data, on the meta device."""
     return torch.empty(shape, device="meta", requires_grad=grad)
 
 
 class CountElements(Mode):
-    """Elements that the operations inside take in and give out: each operand once an operation."""
+    """Dispatch mode that counts the elements that operations take in and give out: each operand once an operation."""
 
     elements = 0
 
@@ -54,7 +54,7 @@ class Use(NamedTuple):
 
 
 class MemoryUse(NamedTuple):
-    """Bytes."""
+    """Bytes that training one step takes, by what they hold."""
 
     parameters: int
     gradients: int
@@ -63,7 +63,7 @@ class MemoryUse(NamedTuple):
 
 
 def cost(fn: Callable[[], object], itemsize: int) -> Cost:
-    """(FLOPs, bytes) of fn()."""
+    """Count the cost (FLOPs, bytes) of fn()."""
     with CountElements() as moved:
         fn()
     return Cost(counted(fn), moved.elements * itemsize)
@@ -83,7 +83,7 @@ def attention(batch: int, heads: int, n_q: int, n_k: int, d: int, itemsize: int)
 
 
 def block_flops(batch: int, tokens: int, d_model: int, heads: int, kv_heads: int, d_ff: int) -> int:
-    """A block as models have it, run without data: projections, attention with shared keys, two layers of an MLP."""
+    """Count the FLOPs of a transformer block, run on meta tensors: projections, grouped attention, two layers of an MLP."""
     d = d_model // heads
     w_q, w_k, w_v, w_o = (meta(d_model, h * d) for h in (heads, kv_heads, kv_heads, heads))
     up, down = meta(d_model, d_ff), meta(d_ff, d_model)
@@ -119,7 +119,7 @@ OPTIMIZERS = {
 
 
 def trained_bytes(layers: int, width: int, batch: int, optimizer: str) -> MemoryUse:
-    """Train a deep linear model for one step, and look at what is there."""
+    """Train a deep linear model for one step, and count the bytes that exist then."""
     weights = [torch.randn(width, width, requires_grad=True) for _ in range(layers)]
     own = {w.untyped_storage().data_ptr() for w in weights}
     kept: dict[int, int] = {}
@@ -151,12 +151,12 @@ def is_number(output: Any) -> bool:
 
 
 def not_number(output: Any) -> str:
-    """Say that an output is not a number."""
+    """Return the message that an output is not a number."""
     return say("criteria.result.number", got=in_words(output))
 
 
 def gives_back_the_flops(output: Any, cost: Sequence[float]) -> str:
-    """Check an intensity; "" if it times the bytes gives the FLOPs, otherwise a sentence."""
+    """Return "" if an intensity times the bytes gives the FLOPs, else a message."""
     if not is_number(output):
         return not_number(output)
     flops, nbytes = cost
@@ -166,7 +166,7 @@ def gives_back_the_flops(output: Any, cost: Sequence[float]) -> str:
 
 
 def is_the_earliest(output: Any, cost: Sequence[float], flops_per_second: float, bytes_per_second: float) -> str:
-    """Check a time: both the FLOPs and the bytes are done by then, and one of them was not done a moment before."""
+    """Return "" if both the FLOPs and the bytes are done by this time, and one of them was not done a moment before; else a message."""
     if not is_number(output):
         return not_number(output)
     flops, nbytes = cost
@@ -190,7 +190,7 @@ def is_the_earliest(output: Any, cost: Sequence[float], flops_per_second: float,
 
 
 def within_a_percent(output: Any, **config: int) -> str:
-    """Check a count of FLOPs; "" if it is within 1 % of torch's, otherwise a sentence."""
+    """Return "" if a count of FLOPs is within 1 % of torch's, else a message."""
     if not is_number(output):
         return not_number(output)
     expected = block_flops(**config)
@@ -200,7 +200,7 @@ def within_a_percent(output: Any, **config: int) -> str:
 
 
 def delivers(output: Any, parameters: float, tokens: float, gpus: int, peak_flops: float, mfu: float) -> str:
-    """Check a number of days: these GPUs deliver as many FLOPs in them as the training takes, 6 for each parameter and token."""
+    """Return "" if these GPUs deliver in this many days the FLOPs of the training, 6 for each parameter and token; else a message."""
     if not is_number(output):
         return not_number(output)
     delivered, wanted = output * 24 * 3600 * gpus * peak_flops * mfu, 6 * parameters * tokens
@@ -214,7 +214,7 @@ def delivers(output: Any, parameters: float, tokens: float, gpus: int, peak_flop
 
 
 def just_fits(output: Any, gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> str:
-    """Check a number of parameters; "" if it fits in the memory and one more does not, otherwise a sentence."""
+    """Return "" if this many parameters fit in the memory and one more does not, else a message."""
     if type(output) is not int:
         return say("flops.largest_model.no_number", got=in_words(output))
     room, each = gpus * memory_bytes, say("flops.largest_model.each", bytes_per_parameter=bytes_per_parameter)
@@ -228,12 +228,12 @@ def just_fits(output: Any, gpus: int, memory_bytes: int, bytes_per_parameter: in
 
 
 def keeps_one_layer(output: Any, fan_in: int) -> str:
-    """Check a scale of weights; "" if it keeps the variance through one layer, otherwise a sentence."""
+    """Return "" if a scale of weights keeps the variance through one layer, else a message."""
     return _keeps(output, fan_in, layers=1, low=0.93, high=1.07)
 
 
 def keeps_twelve_layers(output: Any, fan_in: int) -> str:
-    """Check a scale of weights; "" if it keeps the variance through twelve layers, otherwise a sentence."""
+    """Return "" if a scale of weights keeps the variance through twelve layers, else a message."""
     return _keeps(output, fan_in, layers=12, low=0.5, high=2.0)
 
 
@@ -249,7 +249,7 @@ def _keeps(output: Any, fan_in: int, layers: int, low: float, high: float) -> st
 
 
 def near_the_truth(output: Any, cold: float, **_: Any) -> str:
-    """Seconds, within 3 % of what the simulated work takes from a cold cache."""
+    """Return "" if a time is within 3 % of what the simulated work takes from a cold cache, else a message."""
     if not is_number(output):
         return not_number(output)
     off = output * 1e6 / cold - 1

@@ -30,8 +30,8 @@ def simulated(
     flush: bool = True,
     wait: bool = True,
 ) -> float:
-    """Seconds that a timer with these habits reports for a case. pick: one of the times; flush: before each run; wait:
-    for the flush."""
+    """Return the seconds that a timer with these habits reports for a case. pick: chooses one of the times; flush: the cache before each
+    run; wait: until the flush is done."""
     gpu, times = SimulatedGPU(cold, hot, slow_start, noise, stamina), []
     for run in range(warm_up + runs):
         if flush and run >= warm_up:
@@ -49,8 +49,8 @@ def simulated(
 # trap: who runs in a process can change what measures there, so `measure`, `checkpoint`, `accumulate` and `swap_in`
 # count by what the log shows
 class Timed(Holds):
-    """A number that is right, and that the clock has shown: of the runs asked for, at least half were measured so that their time
-    is right. The number alone might come from anywhere."""
+    """Criterion: the number is right, and the simulated clock has shown it: at least half of the runs asked for were measured so that their
+    time is right. The number alone might be a guess."""
 
     def _problem(self, trial: Trial, output: Any, arguments: dict[str, Any]) -> str:
         if problem := super()._problem(trial, output, arguments):
@@ -68,8 +68,8 @@ class Timed(Holds):
 def shown_by_the_clock(
     did: Sequence[str], cold: float, hot: float, slow_start: int, noise: bool, stamina: int, **_: Any
 ) -> int:
-    """Runs of the work that lie between two readings of the clock, no more than three readings apart, which show the right time
-    for a run. did: what was asked of the GPU, in order."""
+    """Count the runs of the work between two readings of the clock, no more than three readings apart, which show the right time for a run.
+    did: the calls to the GPU, in order."""
     gpu = SimulatedGPU(cold, hot, slow_start, noise, stamina)
     runs, readings, right = 0, [], set()
     for what in did:
@@ -86,23 +86,23 @@ def shown_by_the_clock(
 
 
 def as_if(group: str, sentence: str, **how: Any) -> MistakeMatcher:
-    """Say `sentence` if the times of that group are those of simulated(**how)."""
+    """Make a matcher that returns `sentence` if the times of that group are those of simulated(**how)."""
     alike = every(lambda out, **case: math.isclose(out, simulated(**case, **how), rel_tol=0.01), sentence)
     return for_cases(lambda case: case.group == group, alike)
 
 
 def is_launches(out: float, **_: Any) -> bool:
-    """One launch, or two."""
+    """Whether a time is that of one or two launches alone."""
     return any(math.isclose(out * 1e6, n * SimulatedGPU.LAUNCH, rel_tol=0.01) for n in (1, 2))
 
 
 def near(seconds: float, **case: Any) -> bool:
-    """Whether a time is near to the true one."""
+    """Whether a time is close to the true one."""
     return near_the_truth(seconds, **case) == ""
 
 
 def as_if_many_runs(trials: Sequence[Trial]) -> str:
-    """Say so if all is right but where the GPU slows down after as many runs as were asked for."""
+    """Return a remark if only the cases are wrong where the GPU slows down after as many runs as were asked for; else ""."""
     pairs = [p for t in trials for p in t.calls]
     wrong = [(case, out) for case, out in pairs if near_the_truth(out, **case)]
     found = wrong and all(case["stamina"] and isinstance(out, float) and near(out / 2, **case) for case, out in wrong)

@@ -33,7 +33,7 @@ def given_softmax(x):
 
 
 def lawful(x: torch.Tensor) -> str:
-    """Say why the function promises no result for x; "" if it promises one: for finite numbers, in columns of stride 1."""
+    """Return a message if the function promises no result for x, else "". It promises one for finite numbers, in rows of stride 1."""
     if x.shape[1] > 1 and x.stride(1) != 1:
         return say("criteria.mutants.columns_apart")
     return "" if bool(x.isfinite().all()) else say("criteria.mutants.values_not_finite")

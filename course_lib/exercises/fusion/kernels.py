@@ -109,7 +109,7 @@ bias_gelu = Exercise(
 
 
 def softmax_bytes(x: torch.Tensor) -> int:
-    """Bytes that a fused softmax moves at least: x once in, once out."""
+    """Count the bytes that a fused softmax moves at least: x once in, once out."""
     return 2 * nbytes(x)
 
 
@@ -212,7 +212,7 @@ online_softmax = Exercise(
 
 
 def beside_rows(x: torch.Tensor, weight: torch.Tensor) -> int:
-    """Bytes that a norm moves beside its rows: the weights once for each, and up to two float32 statistics, as libraries keep."""
+    """Count the bytes that a norm moves beside its rows: the weights once for each, and up to two float32 statistics."""
     return x.shape[0] * (nbytes(weight) + 2 * 4)
 
 

@@ -13,7 +13,7 @@ from course_lib.exercises.rounds import Task, work_log
 
 @triton.jit
 def row_max_kernel(x_ptr, m_ptr, N, BLOCK: tl.constexpr):
-    """m = the largest number of each row."""
+    """Compute m, the largest number of each row."""
     row, cols = tl.program_id(0), tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=-float("inf"))
     tl.store(m_ptr + row, tl.max(x, axis=0))
@@ -21,7 +21,7 @@ def row_max_kernel(x_ptr, m_ptr, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def subtract_kernel(x_ptr, m_ptr, d_ptr, N, BLOCK: tl.constexpr):
-    """d = x - m"""
+    """Compute d = x - m."""
     row, cols = tl.program_id(0), tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * N + cols, mask=cols < N)
     tl.store(d_ptr + row * N + cols, x - tl.load(m_ptr + row), mask=cols < N)
@@ -29,7 +29,7 @@ def subtract_kernel(x_ptr, m_ptr, d_ptr, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def exponential_kernel(d_ptr, e_ptr, N, BLOCK: tl.constexpr):
-    """e = exp(d)"""
+    """Compute e = exp(d)."""
     row, cols = tl.program_id(0), tl.arange(0, BLOCK)
     d = tl.load(d_ptr + row * N + cols, mask=cols < N)
     tl.store(e_ptr + row * N + cols, tl.exp(d), mask=cols < N)
@@ -37,7 +37,7 @@ def exponential_kernel(d_ptr, e_ptr, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def row_sum_kernel(e_ptr, s_ptr, N, BLOCK: tl.constexpr):
-    """s = the sum of each row."""
+    """Compute s, the sum of each row."""
     row, cols = tl.program_id(0), tl.arange(0, BLOCK)
     e = tl.load(e_ptr + row * N + cols, mask=cols < N, other=0.0)
     tl.store(s_ptr + row, tl.sum(e, axis=0))
@@ -45,14 +45,14 @@ def row_sum_kernel(e_ptr, s_ptr, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def divide_kernel(e_ptr, s_ptr, out_ptr, N, BLOCK: tl.constexpr):
-    """out = e / s"""
+    """Compute out = e / s."""
     row, cols = tl.program_id(0), tl.arange(0, BLOCK)
     e = tl.load(e_ptr + row * N + cols, mask=cols < N)
     tl.store(out_ptr + row * N + cols, e / tl.load(s_ptr + row), mask=cols < N)
 
 
 def first_softmax(x):
-    """Softmax of each row, one launch for each operation."""
+    """Compute the softmax of each row, one launch for each operation."""
     M, N = x.shape
     BLOCK = triton.next_power_of_2(N)
     m, s = torch.empty(M, device=x.device), torch.empty(M, device=x.device)

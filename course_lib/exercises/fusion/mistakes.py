@@ -20,12 +20,12 @@ from course_lib.workloads.chains import traced_stages
 
 
 def performance(trials: Sequence[SomeTrial]) -> list[SomeTrial]:
-    """Choose the trials of the performance group that launched a kernel."""
+    """Select the trials of the performance group that launched a kernel."""
     return [t for t in trials if t.case.group == "performance" and t.evidence.launches]
 
 
 def read_times(tensor: str, times: float, sentence: str) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if kernels with right results read a tensor at least `times` times."""
+    """Make a matcher that returns `sentence` if kernels with right results read a tensor at least `times` times."""
 
     def look(trials: Sequence[GradedTrial]) -> str:
         for trial in (t for t in performance(trials) if not t.difference):
@@ -39,7 +39,7 @@ def read_times(tensor: str, times: float, sentence: str) -> MistakeMatcher:
 
 
 def several_launches(trials: Sequence[Trial]) -> str:
-    """Say so if a call makes several launches, by what they have to do with one another."""
+    """Return a remark if a call makes several launches, by whether one reads what another wrote; else ""."""
     several = [t.evidence.launches for t in performance(trials) if len(t.evidence.launches) > 1]
     if not several:
         return ""
@@ -54,7 +54,7 @@ def results(trials: Sequence[Trial], *groups: str) -> list[tuple[dict[str, Any],
 
 
 def nan_of_exp(trials: Sequence[GradedTrial]) -> str:
-    """Say where the NaN of exponentials along rows comes from, unless masked positions without `other` explain it as well."""
+    """Return a remark on the cause of NaN in exponentials along rows, unless masked positions without `other` explain it; else ""."""
     lanes = any(t.evidence.poisoned for t in trials)
     if lanes and any(bool(o.isnan().any()) for _, o in results(trials, "ragged")):
         return ""
@@ -82,12 +82,12 @@ def _overflow(rows: torch.Tensor) -> bool:
 
 
 def overflows(trials: Sequence[GradedTrial]) -> str:
-    """Say so if a softmax of whole rows is NaN where exp(x) is infinite."""
+    """Return a remark if a softmax of whole rows is NaN where exp(x) is infinite, else ""."""
     return OVERFLOWS if nan_of_exp(trials) == OVERFLOWS else ""
 
 
 def nan_beside_masked_positions(trials: Sequence[GradedTrial]) -> str:
-    """Say so if rows of a power of 2 of elements are right, and all elements of others are NaN, stored, and of no unset lane."""
+    """Return a remark if rows of a power of 2 of elements are right, and others all NaN, though stored and not masked; else ""."""
     nan: dict[bool, set[bool]] = {True: set(), False: set()}  # by whether a block that holds a row has masked positions
     for t in trials:
         if t.stopped or t.evidence.faults or t.evidence.poisoned or not t.evidence.launches:
@@ -106,7 +106,7 @@ def nan_beside_masked_positions(trials: Sequence[GradedTrial]) -> str:
 
 
 def columns_add_up(trials: Sequence[GradedTrial]) -> str:
-    """Say so if the columns of a block of rows add up to 1, and not the rows."""
+    """Return a remark if the columns of a block of rows add up to 1, and not the rows; else ""."""
     for arguments, out in results([t for t in trials if t.difference], "plain"):
         M, N = arguments["x"].shape
         for rows in (2, 4, 8, 16, 32, 64):
@@ -118,7 +118,7 @@ def columns_add_up(trials: Sequence[GradedTrial]) -> str:
 
 
 def cut_off(trials: Sequence[GradedTrial]) -> str:
-    """Say so if the start of each row is its own softmax, and the rest of the row was not stored."""
+    """Return a remark if the start of each row is its own softmax, and the rest of the row was not stored; else ""."""
     for arguments, out in results([t for t in trials if t.difference]):
         there = ~out.isnan()
         first = int(there[0].sum()) if out.dim() == 2 else 0
@@ -130,7 +130,7 @@ def cut_off(trials: Sequence[GradedTrial]) -> str:
 
 
 def not_apart(function: Callable[..., torch.Tensor]) -> MistakeMatcher:
-    """Make a mistake that says so if program i began i elements after program 0."""
+    """Make the matcher of programs that begin one element apart instead of one row."""
 
     def wrong(x: torch.Tensor) -> torch.Tensor:
         return function(x.as_strided(x.shape, (x.stride(1), x.stride(1))))
@@ -147,7 +147,7 @@ def not_apart(function: Callable[..., torch.Tensor]) -> MistakeMatcher:
 
 
 def divided_by(sum_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Make the slip that divides p = exp(x - m) by `sum_of(x, p)`."""
+    """Make the wrong formula that divides p = exp(x - m) by `sum_of(x, p)`."""
 
     def wrong(x: torch.Tensor) -> torch.Tensor:
         p = torch.exp(x.double() - x.double().amax(1, keepdim=True))
@@ -157,7 +157,7 @@ def divided_by(sum_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> 
 
 
 def normed_by(factor: Callable[[torch.Tensor, float], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Make the slip that multiplies x (plus residual) by the weight and by `factor(x, eps)`."""
+    """Make the wrong formula that multiplies x (plus residual) by the weight and by `factor(x, eps)`."""
 
     def wrong(x: torch.Tensor, weight: torch.Tensor, eps: float, residual: torch.Tensor | None = None) -> torch.Tensor:
         x = x.double() + (0 if residual is None else residual.double())
@@ -178,22 +178,22 @@ def mean_square(x: torch.Tensor) -> torch.Tensor:
 
 
 def rsqrt_of_mean(x: torch.Tensor, eps: float) -> torch.Tensor:
-    """Compute what RMSNorm multiplies each row by."""
+    """Compute the factor by which RMSNorm multiplies each row."""
     return (mean_square(x) + eps).rsqrt()
 
 
 def loss_by(of_row: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Make a loss of the float32 logits (M, V) and of the logits of the targets (M,)."""
+    """Make a cross-entropy loss from of_row(float32 logits (M, V), logits of the targets (M,))."""
     return lambda logits, target: of_row(logits.float(), logits.float().gather(1, target[:, None])[:, 0])
 
 
 def padded(block: int) -> Callable[..., torch.Tensor]:
-    """Make the loss that results if masked positions of the last block hold 0."""
+    """Make the wrong loss in which masked positions of the last block hold 0."""
     return loss_by(lambda x, right: F.pad(x.double(), (0, -x.shape[1] % block)).logsumexp(1) - right)
 
 
 def uncorrected(block: int) -> Callable[..., torch.Tensor]:
-    """Make the loss that results if the sum of earlier blocks stays as it is when the maximum grows."""
+    """Make the wrong loss in which the sum of earlier blocks is not rescaled when the maximum grows."""
 
     def loss(x: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         blocks = F.pad(x.double(), (0, -x.shape[1] % block), value=-torch.inf).unflatten(1, (-1, block))
@@ -204,18 +204,18 @@ def uncorrected(block: int) -> Callable[..., torch.Tensor]:
 
 
 def infinite_everywhere(trials: Sequence[Trial]) -> str:
-    """Say so if every result is infinite in each element."""
+    """Return a remark if every result is infinite in each element, else ""."""
     found = [bool(out.isposinf().all()) for _, out in results(trials)]
     return say("fusion.online_softmax.infinite_everywhere") if found and all(found) else ""
 
 
 def all_zero(group: str, sentence: str) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if a result of this group is zero everywhere."""
+    """Make a matcher that returns `sentence` if a result of this group is zero everywhere."""
     return lambda trials: sentence if any(not bool(o.any()) for _, o in results(trials, group)) else ""
 
 
 def scaled_rows(sentence: str) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if each row is a factor below 1 times the softmax: the sum that divides it is too large."""
+    """Make a matcher that returns `sentence` if each row is a factor below 1 times the softmax: the sum that divides it is too large."""
 
     def look(trials: Sequence[Trial]) -> str:
         for arguments, out in results(trials, "plain", "ragged", "hard", "long"):
@@ -232,7 +232,7 @@ def scaled_rows(sentence: str) -> MistakeMatcher:
 
 
 def divided_by_the_block(trials: Sequence[Trial]) -> str:
-    """Say so if a mean of squares was taken over a whole block, masked positions included."""
+    """Return a remark if a mean of squares was taken over a whole block, masked positions included; else ""."""
     found = False
     for arguments, out in results(trials, "ragged"):
         x, N = arguments["x"].double() + arguments.get("residual", torch.zeros(())).double(), arguments["x"].shape[1]

@@ -13,7 +13,7 @@ from course_lib.exercise import ErrorBudget
 
 
 def near(magnitude: Callable[..., torch.Tensor], steps: float = 8) -> ErrorBudget:
-    """roundings(expected) + steps eps32 magnitude: a few roundings in float32, and one on the way out."""
+    """Make the error bound roundings(expected) + steps eps32 magnitude: a few roundings in float32, and one of the result."""
 
     def budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
         return roundings(expected, dtype) + steps * EPS32 * magnitude(**arguments)
@@ -22,7 +22,7 @@ def near(magnitude: Callable[..., torch.Tensor], steps: float = 8) -> ErrorBudge
 
 
 def softmax_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Error bound relative to the row's largest probability: roundings, and (2 sqrt(N) + max |x|) eps32."""
+    """Return the error bound relative to the row's largest probability: roundings, and (2 sqrt(N) + max |x|) eps32."""
     x = arguments["x"].double()
     largest = torch.where(x.isinf(), 0, x).abs().amax(1, keepdim=True)
     top = expected.amax(1, keepdim=True)
@@ -30,7 +30,8 @@ def softmax_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[s
 
 
 def loss_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """A difference of two numbers as large as the logits, and a sum of V terms inside a logarithm."""
+    """Return the error bound of a cross-entropy: a difference of two numbers as large as the logits, and a sum of V terms in a
+    logarithm."""
     x = arguments["logits"].double()
     largest = torch.where(x.isinf(), 0, x).abs().amax(1)
     return (4 * expected.abs() + 4 * largest + 2 * math.sqrt(x.shape[1])) * EPS32
@@ -49,8 +50,8 @@ def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, 
 
 
 def norm_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """x times a root of a sum of N squares: relative errors alone, as x itself is exact; of a sum x + residual the
-    rounded summands."""
+    """Return the error bound of RMSNorm: x times a root of a sum of N squares, so relative errors alone, as x itself is exact; of a sum x +
+    residual that of the rounded summands."""
     N = arguments["x"].shape[1]
     budget = roundings(expected, dtype) + 2 * math.sqrt(N) * EPS32 * expected.abs()
     if "residual" in arguments:

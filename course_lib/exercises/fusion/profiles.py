@@ -12,7 +12,7 @@ HALF = 0.5  # of what the card does at best: nothing else takes as long
 
 
 def limit(profile: RecordedProfile, of: Card) -> str:
-    """Name what sets the time: whatever takes at least half of it at the card's best; or else what keeps all of it waiting."""
+    """Name what limits a profile: whatever takes at least half of its time at the card's peak; else what keeps all of it waiting."""
     least = {
         "memory": profile.nbytes / of.bytes_per_second,
         "arithmetic": profile.flops / of.flops_per_second,
@@ -26,7 +26,7 @@ def limit(profile: RecordedProfile, of: Card) -> str:
 
 
 def limits() -> dict[str, str]:
-    """The limit of each profile."""
+    """Return the limit of each profile, by its letter."""
     return {letter: limit(profile, card()) for letter, profile in profiles().items()}
 
 

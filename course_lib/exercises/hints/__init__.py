@@ -10,14 +10,14 @@ FOLDER = Path(__file__).parent
 
 
 def hints_on(exercise_id: str) -> list[str]:
-    """The hints on an exercise, from a nudge to nearly the answer; none where there is no heading of its name."""
+    """Return the hints on an exercise, from a nudge to nearly the answer; [] where there is no heading of its name."""
     unit, _, name = exercise_id.partition(".")
     return in_unit(unit).get(name, [])
 
 
 @cache
 def in_unit(unit: str) -> dict[str, list[str]]:
-    """Exercise -> its hints, the numbered list below its heading. unit: a module's name."""
+    """Read a unit's hints: exercise -> the numbered list below its heading. unit: a module's name."""
     file = FOLDER / f"{unit}.md"
     sections = re.split(r"^## ", file.read_text("utf-8") if file.exists() else "", flags=re.M)[1:]
     hints = {}

@@ -21,7 +21,7 @@ BARRIERS = 256  # bytes: more than a ring's barriers take
 
 
 def turns(i: int, SIZE: int) -> tuple[int, int, int]:
-    """(slot, parity of the wait for full, parity of the wait for empty), by counting phases one after another."""
+    """Return (slot, parity of the wait for full, parity of the wait for empty) of step i, by counting phases one after another."""
     opened_full, opened_empty = [0] * SIZE, [0] * SIZE
     for j in range(i):  # tile j was filled, and read
         opened_full[j % SIZE] += 1
@@ -124,7 +124,7 @@ tma_copy = Exercise(
 
 
 def tiled_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
-    """Bytes that programs with tiles of 64 x 64 read and write: a once for each column of tiles, b once for each row."""
+    """Count the bytes that programs with tiles of 64 x 64 read and write: a once for each column of tiles, b once for each row."""
     (M, _), N = a.shape, b.shape[1]
     return 2 * (a.numel() * -(-N // TILE) + b.numel() * -(-M // TILE)) + 4 * M * N
 

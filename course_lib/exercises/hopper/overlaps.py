@@ -18,13 +18,13 @@ LARGEST_PART = 0.75  # of the products that one of two consumers may do
 
 
 def products(trial: Trial) -> list[Multiplied]:
-    """The products of all launches of a trial."""
+    """List the products that all launches of a trial issued, as simulated."""
     return [product for found in simulations(trial) for product in found.products]
 
 
 @dataclass
 class Specialised(CostCriterion):
-    """A partition that multiplies nothing fetches by TMA, and at least this many others share the products."""
+    """Criterion: a partition that multiplies nothing fetches by TMA, and at least this many others share the products."""
 
     missed = say("hopper.specialised.missed")
     consumers: int
@@ -59,7 +59,7 @@ class Specialised(CostCriterion):
 
 @dataclass
 class Persistent(CostCriterion):
-    """A launch has as many programs as the call says, and the busiest makes one tile more than the others at most.
+    """Criterion: a launch has as many programs as the call says, and the busiest makes at most one tile more than the others.
 
     programs, tiles   the arguments of a call -> how many programs a launch must have, and how many tiles they share
     """
@@ -95,7 +95,7 @@ class Persistent(CostCriterion):
 
 @dataclass
 class BesideStores(CostCriterion):
-    """Products are issued while a result leaves by TMA: at least so many. needed: the arguments of a call -> that number."""
+    """Criterion: products are issued while a result leaves by TMA, at least this many. needed: the arguments of a call -> that number."""
 
     missed = say("hopper.beside_stores.missed")
     needed: Callable[..., int]
@@ -117,7 +117,7 @@ class BesideStores(CostCriterion):
 
 @dataclass
 class Ahead(Share):
-    """Products are issued while another one of the same partition is under way: this part of them, by their work."""
+    """Criterion: this share of the products, by their work, is issued while another one of the same partition is in flight."""
 
     missed = say("hopper.ahead.missed")
     of = say("hopper.ahead.of")
@@ -140,7 +140,7 @@ class Ahead(Share):
 
 @dataclass
 class NoMoreProducts(CostCriterion):
-    """Tensor cores multiply what a call needs, and nothing for show. needs: the arguments of a call -> multiply-adds."""
+    """Criterion: tensor cores multiply what a call needs, and no more. needs: the arguments of a call -> multiply-adds."""
 
     missed = say("hopper.no_more_products.missed")
     needs: Callable[..., int]
@@ -165,7 +165,7 @@ class NoMoreProducts(CostCriterion):
 
 @dataclass
 class BesideProducts(Share):
-    """Exponentials are computed while a product of the same partition is under way: at least this part of them."""
+    """Criterion: at least this share of the exponentials is computed while a product of the same partition is in flight."""
 
     missed = say("hopper.beside_products.missed")
     of = say("hopper.beside_products.of")

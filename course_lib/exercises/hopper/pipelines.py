@@ -34,12 +34,12 @@ from course_lib.exercises.tiling.oracles import in_float32, product
 
 
 def tiles(a: torch.Tensor, b: torch.Tensor, **_: Any) -> int:
-    """Tiles of 64 x 64 of the product."""
+    """Count the 64 x 64 tiles of the product."""
     return a.shape[0] // 64 * (b.shape[1] // 64)
 
 
 def moved(rows: int, columns: int) -> Callable[..., int]:
-    """Bytes that a product moves whose programs make tiles of that many rows and columns."""
+    """Make a function that counts the bytes that a product moves whose programs make tiles of that many rows and columns."""
 
     def needed(a: torch.Tensor, b: torch.Tensor, **_: Any) -> int:
         (M, K), N = a.shape, b.shape[1]
@@ -49,7 +49,7 @@ def moved(rows: int, columns: int) -> Callable[..., int]:
 
 
 def against_cublas(full: float, none: float, **more: Any) -> Speed:
-    """Extra credit for the speed of a product of 4096 x 4096 x 4096, next to cuBLAS's. more: arguments that are always the same.
+    """Make the speed criterion of a 4096 x 4096 x 4096 product against cuBLAS. more: arguments that are always the same.
 
     On an H100 the published answers reach 0.42, 0.42 and 0.30 (medians of 40 pairs, spread 0.002; 2026-11-25).
     """
@@ -184,7 +184,7 @@ def heads(H: int, N: int, D: int, dtype: torch.dtype = FP16, scale: float = 1.0)
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """softmax(q k^T / sqrt(D)) v in float64."""
+    """Compute softmax(q k^T / sqrt(D)) v in float64."""
     q, k, v = q.double(), k.double(), v.double()
     return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
 
@@ -199,13 +199,13 @@ def _uncorrected(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Ten
 
 
 def attention_multiply_adds(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> int:
-    """Multiply-adds of both products."""
+    """Count the multiply-adds of both products."""
     H, N, D = q.shape
     return 2 * H * N * N * D
 
 
 def cudnns(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[], object]:
-    """Attention by cuDNN on the same inputs."""
+    """Make a function that runs cuDNN's attention on the same inputs."""
 
     def run() -> object:
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):

@@ -20,14 +20,14 @@ keys; tests/unit/test_exercises_hopper_pipelines.py simulates it."""
 
 
 def busy(stages: int, consumers: int = 1) -> float:
-    """The part of the time in which a product's tensor cores are busy: of one partition, or of two consumers with a producer."""
+    """Return the share of the time in which a product's tensor cores are busy: of one partition, or of two consumers with a producer."""
     bars = schedule(stages, consumers, specialised=consumers > 1, steps=STEPS)
     return sum(bar.end - bar.start for bar in bars if bar.row == TENSOR_CORES) / max(bar.end for bar in bars)
 
 
 @cache
 def overlaps() -> dict[str, bool | int]:
-    """The right answers to `predicted_overlap`. Each comparison has a margin of ten points at least."""
+    """Return the right answers to `predicted_overlap`. Each comparison has a margin of ten points at least."""
     counted = {kernel["name"]: round(100 * kernel["tensor"]) for kernel in measured("attention")["counters"]}
     return {
         "a ring of two instead of one: busy for 0.2 more of the time": busy(2) >= busy(1) + 0.2,

@@ -43,7 +43,7 @@ PLACE = re.compile(r"`(produce|consume)`, line (\d+)")  # as a fault says it, by
 
 
 def drawn(number: int) -> dict[str, Ring]:
-    """The two rings of a number."""
+    """Draw the two rings of a student's number."""
     chance = random.Random(number)
     names = chance.sample(sorted(MISTAKES.keys() - set(NAMES.values())), len(DRAWN))
     return {
@@ -54,7 +54,7 @@ def drawn(number: int) -> dict[str, Ring]:
 
 @dataclass
 class NamesRaces(Names):
-    """The kind of each ring's mistake and a line that it is about, as the simulator names them in one of its orders.
+    """Criterion: the kind of each ring's mistake and a line that it is about, as the simulator finds them in some execution order.
 
     explanations   letter -> Ring;  causes  kind -> what would have to be so
     """

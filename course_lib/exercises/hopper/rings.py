@@ -80,7 +80,7 @@ Edit = tuple[str, str]
 
 @dataclass(frozen=True)
 class Ring:
-    """The right text with some of it replaced, for so many products with so many slots."""
+    """A broken ring: the right kernel's text with some of it replaced, for this many products with this many slots."""
 
     edits: tuple[Edit, ...] = ()
     steps: int = 5
@@ -95,7 +95,7 @@ class Ring:
         return self.text.splitlines()
 
     def run(self, orders: Sequence[str] = ORDERS) -> Report:
-        """The report of the ring, in these orders."""
+        """Simulate the ring in these execution orders and return the report."""
         g = torch.Generator().manual_seed(0)
         a, b = (
             torch.randn(64, 64 * self.steps, generator=g).half(),
@@ -108,7 +108,7 @@ class Ring:
 
     @property
     def changed(self) -> set[int]:
-        """The numbers of the lines that stand where the right text has others. A line that lacks has none."""
+        """Return the numbers of the lines that differ from the right text. A line that lacks has none."""
         found: set[int] = set()
         for _, new in filter(lambda edit: edit[1], self.edits):
             first = self.text[: self.text.index(new)].count("\n") + 1
@@ -116,18 +116,18 @@ class Ring:
         return found
 
     def line_of(self, spot: Spot) -> int:
-        """The number of a line in the text, from 1 on."""
+        """Return the number of a spot's line in the text, from 1 on."""
         return self.line_in(spot.line)
 
     def line_in(self, line: int) -> int:
-        """The number in the text of a line that sentences number as in a cell: the head stands above it."""
+        """Convert a line number of the whole cell, which begins with HEAD, to one of the text."""
         return line - HEAD.count("\n")
 
 
 @lru_cache(maxsize=64)
 def faults_of(ring: Ring) -> list[tuple[Fault, set[int]]]:
-    """The mistakes that orders bring to light, the most telling first, each with the lines that it is about: those that the simulator
-    names, and those that are not as in the right text. One that names a line outside of the text is left out: no reader sees it."""
+    """List the faults that execution orders bring to light, the most telling first, each with the lines that it is about: those that the
+    simulator names, and those that differ from the right text. One that names a line outside of the text is left out."""
     text = range(1, len(ring.lines) + 1)
     named = [(fault, {ring.line_of(spot) for spot in fault.lines}) for fault in ring.run().faults]
     return [(fault, lines | ring.changed) for fault, lines in named if all(line in text for line in lines)]

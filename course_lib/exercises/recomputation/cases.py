@@ -35,7 +35,7 @@ def dropped(shape: Sequence[int], p: float, seed: int, dtype: torch.dtype = torc
 
 
 def dropped_at(shape: Sequence[int], element: int, seed: int):
-    """The same, where p is the number that is drawn for one element. This number is not below p, so the element is kept."""
+    """Return a function that draws what `dropped` does, with p equal to the random number of one element, which is therefore kept."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         return dropped(shape, float(drawn(math.prod(shape), seed)[element]), seed)(g)
@@ -73,7 +73,7 @@ def normed(M: int, N: int, dtype: torch.dtype = torch.float32, *, scale: float =
 
 
 def times(count: float) -> Callable[..., float]:
-    """Make a count of bytes: `count` times those of x."""
+    """Make a function that returns `count` times the bytes of x."""
     return lambda x, **_: count * x.nbytes
 
 

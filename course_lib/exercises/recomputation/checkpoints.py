@@ -21,12 +21,12 @@ from tritontrace.results import Steps
 
 @cache
 def plain_step(**arguments: Any) -> dict[str, Any]:
-    """Run the same step without a checkpoint."""
+    """Run the training step without a checkpoint."""
     return run_checkpoint(lambda fn, *args: fn(*args), **arguments)
 
 
 def like_the_plain_step(*keys: str) -> Callable[..., str]:
-    """Make a check that these parts of the output equal those of a plain step."""
+    """Make a function that returns "" if these parts of the output equal those of a step without a checkpoint, else a message."""
     names = {
         "out": say("recomputation.checkpoint.result"),
         "gradients": say("recomputation.checkpoint.gradient"),
@@ -43,7 +43,7 @@ def like_the_plain_step(*keys: str) -> Callable[..., str]:
 
 
 def wrong_runs(draws: Sequence[int], calls: int) -> str:
-    """ "" if fn ran once forward and once backward in each call."""
+    """Return a message if fn did not run once forward and once backward in each call, else ""."""
     if len(draws) == 2 * calls:
         return ""
     said = say("recomputation.checkpoint.runs", checkpoints=calls, expected=2 * calls, seen=len(draws))
@@ -55,8 +55,7 @@ def wrong_runs(draws: Sequence[int], calls: int) -> str:
 
 
 def once_recomputed(look: Callable[..., str]) -> Callable[..., str]:
-    """Guard a property: ask `look` only if fn ran again after the forward runs. A plain call leaves nothing behind, but must earn
-    nothing."""
+    """Restrict a property to outputs whose fn ran again after the forward runs: a plain call saves nothing, but must earn nothing."""
 
     def looked(output: Any, calls: int, **arguments: Any) -> str:
         if isinstance(output, dict) and len(output["draws"]) <= calls:
@@ -67,7 +66,7 @@ def once_recomputed(look: Callable[..., str]) -> Callable[..., str]:
 
 
 def recomputes(output: Any, rows: int, width: int, calls: int, **_: Any) -> str:
-    """Check that only the inputs of the calls are kept, and that fn runs once in each half; "" or a sentence."""
+    """Return "" if only the inputs of the calls are saved, and fn runs once in each half; else a message."""
     kept, draws = output.get("kept"), output.get("draws")
     allowed = (calls - 1) * 8 * rows * width + 8192  # a random state is 5 KB
     if type(kept) is not int or type(draws) is not list:
@@ -78,7 +77,7 @@ def recomputes(output: Any, rows: int, width: int, calls: int, **_: Any) -> str:
 
 
 def lets_go(output: Any, **_: Any) -> str:
-    """Check that hardly any bytes are still held after backward; "" or a sentence."""
+    """Return "" if hardly any bytes are still held after backward, else a message."""
     left = output.get("left")
     if type(left) is not int:
         return say("recomputation.checkpoint.nothing_observed")
@@ -86,7 +85,7 @@ def lets_go(output: Any, **_: Any) -> str:
 
 
 def same_dropout(output: Any, calls: int, **_: Any) -> str:
-    """Check that the recomputation drops what the forward run dropped; "" or a sentence."""
+    """Return "" if the recomputation drops what the forward run dropped, else a message."""
     draws = output.get("draws") or []
     if wrong_runs(draws, calls):
         return wrong_runs(draws, calls)
@@ -96,7 +95,8 @@ def same_dropout(output: Any, calls: int, **_: Any) -> str:
 
 @dataclass
 class Seen(Holds):
-    """A property that was measured in the process of the judged function, and that the log of a rehearsal must show as well.
+    """Criterion on a property measured in the judged function's process, which the log of a rehearsal must show as well. log: steps, calls,
+    rows, width, p -> "" or a message.
 
     log: steps, calls, rows, width, p -> "" or a sentence
     """
@@ -112,7 +112,7 @@ class Seen(Holds):
 
 
 def runs_again(steps: Steps, calls: int, **_: Any) -> str:
-    """Check that each call ran fn, which has one GELU, once in each half; "" or a sentence."""
+    """Return "" if each call ran fn, which has one GELU, once in each half; else a message."""
     runs = [half.count("gelu") for half in steps.operations]
     if runs == [calls, calls]:
         return ""
@@ -120,12 +120,12 @@ def runs_again(steps: Steps, calls: int, **_: Any) -> str:
 
 
 def comes_back(steps: Steps, calls: int, **_: Any) -> str:
-    """Check that fn ran in backward; "" or a sentence."""
+    """Return "" if fn ran in backward, else a message."""
     return "" if steps.operations[1].count("gelu") >= calls else runs_again(steps, calls)
 
 
 def uses_the_arguments_alone(steps: Steps, calls: int, rows: int, width: int, **arguments: Any) -> str:
-    """Check that backward uses hardly more than the arguments, and runs fn again; "" or a sentence."""
+    """Return "" if backward uses hardly more than the arguments, and runs fn again; else a message."""
     allowed = (calls - 1) * 8 * rows * width + 8192  # as in `recomputes`
     if steps.kept > allowed:
         return say("recomputation.checkpoint.uses", kept=steps.kept, allowed=allowed)
@@ -133,7 +133,7 @@ def uses_the_arguments_alone(steps: Steps, calls: int, rows: int, width: int, **
 
 
 def draws_again(steps: Steps, calls: int, **_: Any) -> str:
-    """Check that dropout is drawn from the same states in backward as in the forward run; "" or a sentence."""
+    """Return "" if dropout is drawn from the same random states in backward as in the forward run, else a message."""
     forward, backward = (sorted(half)[:calls] for half in steps.states)
     if problem := runs_again(steps, calls):
         return problem
@@ -141,7 +141,7 @@ def draws_again(steps: Steps, calls: int, **_: Any) -> str:
 
 
 def puts_back(steps: Steps, calls: int, **_: Any) -> str:
-    """Check that backward leaves the random state as it found it; "" or a sentence."""
+    """Return "" if backward leaves the random state as it was, else a message."""
     return comes_back(steps, calls) or ("" if steps.restored else say("recomputation.checkpoint.state_is_another"))
 
 
@@ -200,12 +200,12 @@ MODEL = {"layers": 24, "boundary": 65536, "inside": 589824}  # bytes of train_st
 
 
 def cut(segments: int, layers: int, boundary: int, inside: int) -> str:
-    """Say in words which cut into segments is meant."""
+    """Describe a cut into segments in words."""
     return say("recomputation.segments_for.cut", boundary=boundary, inside=inside, layers=layers, segments=segments)
 
 
 def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
-    """Check a prediction (segments, peak): its segments give the least peak of all; "" or a sentence."""
+    """Return "" if the segments of a prediction (segments, peak) give the lowest peak of all, else a message."""
     if problem := no_prediction(output, layers):
         return problem
     peak, least = peak_of(layers, boundary, inside, output[0]), least_peak(layers, boundary, inside)
@@ -222,7 +222,7 @@ def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> 
 
 
 def says_its_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
-    """Check a prediction (segments, peak): the peak is that of its segments; "" or a sentence."""
+    """Return "" if the peak of a prediction (segments, peak) is that of its segments, else a message."""
     if problem := no_prediction(output, layers):
         return problem
     peak = peak_of(layers, boundary, inside, output[0])
@@ -239,7 +239,7 @@ def says_its_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
 
 
 def holds_when_counted(output: Any, layers: int, boundary: int, inside: int) -> str:
-    """Check that the counted model stays below the prediction plus the temporary tensors of one layer's backward, and comes near to it."""
+    """Return "" if the counted model stays just below the predicted peak plus one layer's temporary tensors in backward; else a message."""
     if problem := no_prediction(output, layers):
         return problem
     working = counted_peak(1, 0) - inside
@@ -258,7 +258,7 @@ def counted_peak(layers: int, segments: int) -> int:
 
 
 def no_prediction(output: Any, layers: int) -> str:
-    """ "" for two whole numbers, if the first can be a number of segments."""
+    """Return "" for two whole numbers of which the first can be a number of segments, else a message."""
     two = isinstance(output, list) and [type(v) for v in output] == [int, int]
     if two and 1 <= output[0] <= layers:
         return ""

@@ -12,7 +12,7 @@ from course_lib.exercise import Finding, Trial
 
 @dataclass
 class KeepsNothing(CostCriterion):
-    """Backward reads nothing of the forward half: no buffer, no output, and no input."""
+    """Criterion: backward reads nothing of the forward half: no buffer, no output, and no input."""
 
     missed = say("criteria.saves.missed")
     points: float

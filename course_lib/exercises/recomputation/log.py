@@ -13,21 +13,21 @@ from course_lib.exercises.rounds import Task, work_log
 
 @triton.jit
 def sigmoid_kernel(x_ptr, s_ptr, N, BLOCK: tl.constexpr):
-    """s = sigmoid(x)"""
+    """Compute s = sigmoid(x)."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(s_ptr + i, tl.sigmoid(tl.load(x_ptr + i, mask=i < N)), mask=i < N)
 
 
 @triton.jit
 def back_kernel(s_ptr, ds_ptr, dx_ptr, N, BLOCK: tl.constexpr):
-    """dx = ds * s * (1 - s), where s = sigmoid(x)"""
+    """Compute dx = ds * s * (1 - s), where s = sigmoid(x)."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     s, ds = tl.load(s_ptr + i, mask=i < N), tl.load(ds_ptr + i, mask=i < N)
     tl.store(dx_ptr + i, ds * s * (1 - s), mask=i < N)
 
 
 def first_gradient(x, dy):
-    """The gradient of sigmoid(sigmoid(sigmoid(x))) with respect to x, one launch for each step there and back."""
+    """Compute the gradient of sigmoid(sigmoid(sigmoid(x))) with respect to x, one launch for each step there and back."""
     s1, s2, s3 = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     d2, d1, dx = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     grid = (triton.cdiv(x.numel(), 1024),)

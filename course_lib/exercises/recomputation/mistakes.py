@@ -20,7 +20,7 @@ from course_lib.mistakes import MistakeMatcher, every, on_exception, torch_did
 
 
 def saved_something(sentence: str) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if backward used a buffer that a kernel of the forward half wrote."""
+    """Make a matcher that returns `sentence` if backward used a buffer that a kernel of the forward half wrote."""
 
     def look(trials: Sequence[Trial]) -> str:
         for evidence in (t.evidence for t in trials):
@@ -49,7 +49,7 @@ cast_by_autograd = torch_did(  # autograd casts where a gradient has another dty
 
 
 def saved_nothing(trials: Sequence[Trial]) -> str:
-    """Say that forward saved nothing, if backward found no saved tensors."""
+    """Return a remark if backward found no saved tensors, else ""."""
     on_exception = [t.evidence.cause.details for t in trials if t.evidence.error and t.evidence.cause]
     empty = any(
         "not enough values to unpack" in of.get("message", "")
@@ -61,7 +61,7 @@ def saved_nothing(trials: Sequence[Trial]) -> str:
 
 
 def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if results of hard inputs hold NaN, and those of ragged inputs are right.
+    """Make a matcher that returns `sentence` if results of hard inputs hold NaN, and those of ragged inputs are right.
 
     On ragged inputs, elements that are not stored show as NaN, too.
     """
@@ -79,7 +79,7 @@ def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> MistakeMatch
 
 
 def several_launches(phases: Collection[int], passed: str, apart: str = "") -> MistakeMatcher:
-    """Make a mistake about a half of a performance case that makes several launches, of those of these numbers.
+    """Make a matcher of performance cases that launch several kernels in one of these halves (0 forward, 1 backward).
 
     passed   what to say where one of them loads what another one stored;  apart  where none does, if that is something else
     """
@@ -96,7 +96,7 @@ def several_launches(phases: Collection[int], passed: str, apart: str = "") -> M
 
 
 def mean_over_a_block(trials: Sequence[Trial]) -> str:
-    """Say so if every ragged dx is what a mean over the whole block gives, and this differs from the mean over the row."""
+    """Return a remark if every ragged dx is that of a mean over the whole block instead of the row, else ""."""
     found, matters = [], False
     for t in trials:
         for call, out in t.calls if t.case.group == "ragged" else ():
@@ -110,7 +110,7 @@ def mean_over_a_block(trials: Sequence[Trial]) -> str:
 
 
 def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
-    """Say so if the first kernel writes a buffer as large as a float32 x."""
+    """Return a remark if the first kernel writes a buffer as large as a float32 x, else ""."""
     large = any(
         f.tensor.startswith("buffer") and f.written_distinct_bytes >= 4 * t.inputs[-1]["x"].numel()
         for t in trials
@@ -122,7 +122,7 @@ def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
 
 
 def unscaled(trials: Sequence[Trial]) -> str:
-    """Say so if results hold the kept elements as they are. With p = 0 that is right."""
+    """Return a remark if results hold the kept elements unscaled, else "". With p = 0 that is right."""
     mistake = every(
         lambda output, x, p, seed, dy: (
             two_like_x(output, x) and torch.equal(output[0], torch.where(kept_elements(x, p, seed), x, 0))
@@ -133,7 +133,7 @@ def unscaled(trials: Sequence[Trial]) -> str:
 
 
 def another_mask(trials: Sequence[Trial]) -> str:
-    """Say so if forward keeps the right elements, and backward lets the gradients of other elements pass."""
+    """Return a remark if forward keeps the right elements, and backward passes gradients of others; else ""."""
     pairs = [p for t in trials for p in t.calls]
     if not pairs or not all(two_like_x(output, call["x"]) for call, output in pairs):
         return ""
@@ -146,7 +146,7 @@ def another_mask(trials: Sequence[Trial]) -> str:
 
 
 def in_tensors(trials: Sequence[GradedTrial]) -> str:
-    """Say how many tensors a wrong count of bytes makes, forward and backward; or that it is a count of elements."""
+    """Return a remark that states a wrong count of bytes in tensors, forward and backward, or as a count of elements; else ""."""
     made: dict[bool, set[tuple[float, ...]]] = {}
     for t in (t for t in trials if t.difference):
         for call, out in t.calls:
@@ -175,13 +175,13 @@ def sigmoids_of(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def chain_of(x: torch.Tensor, factors: Sequence[int]) -> torch.Tensor:
-    """Multiply the derivatives s (1 - s) of the sigmoids with these numbers."""
+    """Return the product of the derivatives s (1 - s) of the sigmoids with these numbers."""
     s = sigmoids_of(x)
     return math.prod((s[n] * (1 - s[n]) for n in factors), start=torch.ones_like(s[0]))
 
 
 def odd_factor(n: int, of: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Make the gradient in which the factor of sigmoid number n is `of(s)`."""
+    """Make the wrong gradient in which the factor of sigmoid number n is `of(s)`."""
     return lambda x, dy: dy.double() * chain_of(x, [m for m in range(3) if m != n]) * of(sigmoids_of(x)[n])
 
 
@@ -208,12 +208,12 @@ SIGMOIDS = [
 
 
 def phi(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute F(x), of which gelu(x) is x F(x), and its derivative, the normal density."""
+    """Compute the normal distribution function F(x), where gelu(x) = x F(x), and its derivative, the normal density."""
     return (1 + (x / math.sqrt(2)).erf()) / 2, torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
 def gelu_slip(place: int, wrong: Callable[..., torch.Tensor], says: str) -> Misconception:
-    """Make the slip that result number `place` is wrong(x, gate, dy, F, density), all in float64."""
+    """Make the Misconception that result number `place` is wrong(x, gate, dy, F, density), all in float64."""
 
     def of_call(**call: torch.Tensor) -> torch.Tensor:
         x, gate, dy = (call[name].double() for name in ("x", "gate", "dy"))
@@ -246,7 +246,7 @@ GELUS = [
 
 
 def logits_slip(wrong: Callable[..., torch.Tensor], says: str) -> Misconception:
-    """Make the slip that the gradient is wrong(p, ones at the targets, dloss (M, 1)), all in float64."""
+    """Make the Misconception that the gradient is wrong(p, ones at the targets, dloss (M, 1)), all in float64."""
 
     def of_call(x: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor) -> torch.Tensor:
         p = torch.exp(x.double() - lse.double()[:, None])
@@ -282,7 +282,7 @@ LOGITS = [
 
 
 def norm_slip(place: int, wrong: Callable[..., torch.Tensor], says: str) -> Misconception:
-    """Make the slip that result number `place` is wrong(n, g, rstd, x, dy, weight): n = x * rstd, g = dy * weight, in float64."""
+    """Make the Misconception that result number `place` is wrong(n, g, rstd, x, dy, weight): n = x * rstd, g = dy * weight, in float64."""
 
     def of_call(x: torch.Tensor, weight: torch.Tensor, rstd: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
         x, weight, rstd, dy = x.double(), weight.double(), rstd.double()[:, None], dy.double()
@@ -327,7 +327,7 @@ UPSIDE_DOWN = Misconception(
 
 
 def one_block_for_all(block: int) -> Callable[..., torch.Tensor]:
-    """Make dropout in which every block of elements draws the numbers of the first one."""
+    """Make the wrong dropout in which every block of elements draws the random numbers of the first one."""
 
     def wrong(x: torch.Tensor, p: float, seed: int, dy: torch.Tensor) -> torch.Tensor:
         kept = kept_elements(x, p, seed).flatten()

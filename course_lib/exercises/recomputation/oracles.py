@@ -26,7 +26,7 @@ RMS_EPS = 1e-6
 
 
 def with_gradients(fn: Callable, dy: torch.Tensor, **inputs: torch.Tensor) -> Any:
-    """(out, dx, ...), one gradient for each of `inputs` and named after it, in float64."""
+    """Compute (out, dx, ...) in float64, one gradient for each of `inputs` and named after it."""
     names = namedtuple("WithGradients", ["out", *(f"d{name}" for name in inputs)])
     with torch.enable_grad():
         leaves = [x.double().detach().requires_grad_() for x in inputs.values()]
@@ -35,7 +35,7 @@ def with_gradients(fn: Callable, dy: torch.Tensor, **inputs: torch.Tensor) -> An
 
 
 def kept_bytes(name: str, sizes: Sequence[int], *, inputs: bool = False) -> int:
-    """Bytes that autograd keeps for the backward pass of a chain, besides the chain's arguments; with `inputs`, including them."""
+    """Count the bytes that autograd saves for backward of a chain, besides the chain's arguments; with `inputs`, including them."""
     kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -77,7 +77,7 @@ def sigmoids_backward(x_ptr, s1_ptr, s2_ptr, dy_ptr, dx_ptr, n, STORED: tl.const
 
 
 class Ways(NamedTuple):
-    """Bytes that each kernel moves."""
+    """Bytes that each kernel moves, forward and backward."""
 
     forward: int
     backward: int
@@ -99,18 +99,18 @@ def sigmoid_bytes(n: int, itemsize: int, recompute: bool) -> Ways:
 
 @triton.jit
 def draws(out_ptr, n, seed, BLOCK: tl.constexpr):
-    """out[i] = the i-th random number of the seed."""
+    """Store the i-th random number of the seed in out[i]."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out_ptr + i, tl.rand(seed, i), mask=i < n)
 
 
 def kept_elements(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
-    """A boolean tensor of x's shape that marks what dropout keeps."""
+    """Return the dropout mask: a boolean tensor of x's shape, True where an element is kept."""
     return drawn(x.numel(), seed, x.device).reshape(x.shape) >= p
 
 
 def drawn(n: int, seed: int, device: Any = "cpu") -> torch.Tensor:
-    """(n,) float32, the numbers of tl.rand."""
+    """Return the first n numbers of tl.rand for a seed, (n,) float32."""
     numbers = torch.empty(n, device=device)
     with nullcontext() if numbers.is_cuda else trace():
         draws[(triton.cdiv(n, 4096),)](numbers, n, seed, BLOCK=4096)  # pyright: ignore[reportArgumentType]
@@ -138,7 +138,7 @@ def rmsnorm_gradients(x, weight, rstd, dy) -> NormGradients:
 
 
 def peak_of(layers: int, boundary: int, inside: int, segments: int) -> int:
-    """Play a checkpointed step through: boundaries pile up, then segments are recomputed, the last one first, and freed."""
+    """Simulate a checkpointed step and return its peak: boundaries pile up, then segments are recomputed, the last one first, and freed."""
     kept, peak = segments * boundary, 0
     for length in reversed(split_evenly(layers, segments)):
         peak = max(peak, kept + length * inside)
@@ -147,7 +147,7 @@ def peak_of(layers: int, boundary: int, inside: int, segments: int) -> int:
 
 
 def least_peak(layers: int, boundary: int, inside: int) -> tuple[int, int]:
-    """Find the number of segments with the least peak, and that peak, by trying all."""
+    """Return the number of segments with the lowest peak, and that peak, by trying all."""
     peaks = {s: peak_of(layers, boundary, inside, s) for s in range(1, layers + 1)}
     best = min(peaks, key=peaks.__getitem__)
     return best, peaks[best]
@@ -166,19 +166,19 @@ def two_like_x(output: Any, x: torch.Tensor) -> bool:
 
 
 def sigmoid_budget(expected, dtype, arguments):
-    """Error bound: each factor s (1 - s) may be off by a few roundings of 1; by roundings of the result's dtype, if s was stored."""
+    """Return the error bound: each factor s (1 - s) may be off by a few roundings of 1; of the result's dtype, if s was stored."""
     dy = arguments["dy"].double().abs()
     return roundings(expected, dtype) + 4 * EPS32 * (1 + dy) + torch.finfo(dtype).eps / 16 * dy
 
 
 def gelu_budget(expected, dtype, arguments):
-    """Error bound: F, the normal distribution function, is off by a rounding of 1, and multiplies all of these terms."""
+    """Return the error bound: F, the normal distribution function, is off by a rounding of 1, and multiplies all of these terms."""
     x, gate, dy = (arguments[name].double().abs() for name in ("x", "gate", "dy"))
     return roundings(expected, dtype) + 8 * EPS32 * (x * gate + dy * gate * (1 + x) + dy * x)
 
 
 def cross_entropy_budget(expected, dtype, arguments):
-    """Error bound: x - lse is off by a rounding of the larger of the two. The relative error of its exponential is as large."""
+    """Return the error bound: x - lse is off by a rounding of the larger of the two. The relative error of its exponential is as large."""
     x, lse, dloss = (arguments[name].double() for name in ("x", "lse", "dloss"))
     size = torch.where(x.isinf(), 0, x.abs()) + lse[:, None].abs() + 8
     p = torch.exp(x - lse[:, None])
@@ -186,7 +186,7 @@ def cross_entropy_budget(expected, dtype, arguments):
 
 
 def rmsnorm_budget(expected, dtype, arguments):
-    """Error bound: dx sums N terms, and dweight sums M. Their roundings make a random walk, with room for any order."""
+    """Return the error bound: dx sums N terms, and dweight sums M. Their roundings make a random walk, with room for any order."""
     x, weight, dy = (arguments[name].double() for name in ("x", "weight", "dy"))
     rstd = arguments["rstd"].double()[:, None]
     M, N = x.shape
@@ -200,5 +200,5 @@ def rmsnorm_budget(expected, dtype, arguments):
 
 
 def rounding_budget(expected, dtype, arguments):
-    """Error bound: a few roundings of the result."""
+    """Return the error bound of a few roundings of the result."""
     return roundings(expected, dtype)

@@ -16,7 +16,7 @@ from course_lib.mistakes import every, for_cases
 def cache_bytes(
     layers: int, kv_heads: int, head_dim: int, itemsize: int, tokens: int, window: int | None = None
 ) -> int:
-    """Bytes of the caches of one text, of tensors that have no data."""
+    """Count the bytes of one text's key-value caches, from tensors on the meta device."""
     dtype = {2: BF16, 4: FP32}[itemsize]
     kept = tokens if window is None else min(tokens, window)
     layer = [torch.empty(kv_heads, kept, head_dim, dtype=dtype, device="meta") for _ in range(2)]
@@ -24,7 +24,7 @@ def cache_bytes(
 
 
 def counted(config: dict[str, Any], tokens: int, memory: int, bandwidth: float) -> tuple[int, int, float]:
-    """(bytes of a text's cache, the most texts that fit beside the weights, seconds of a token for all of these texts)."""
+    """Return (bytes of a text's cache, the most texts that fit beside the weights, seconds of a token for all of these texts)."""
     rest = {name: value for name, value in config.items() if name != "parameters"}
     weights = config["parameters"] * config["itemsize"]
     of_text, texts, left = cache_bytes(**rest, tokens=tokens), 0, memory - weights
@@ -41,7 +41,7 @@ def _without_a_window(output: Any, config: dict[str, Any], **run: Any) -> bool:
 
 
 def question(name: str, group: str, memory: int, tokens: int, bandwidth: float = 4.8e12, **config: Any):
-    """A case: a model, the length of its texts, a GPU's memory in bytes and its bandwidth in bytes a second."""
+    """Make a case: a model, the length of its texts, a GPU's memory in bytes and its bandwidth in bytes a second."""
     given = dict(layers=32, kv_heads=8, head_dim=128, itemsize=2, window=None, parameters=8 * 10**9) | config
     return fixed(name, group, config=given, tokens=tokens, memory=memory, bandwidth=bandwidth)
 

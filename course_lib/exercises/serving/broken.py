@@ -11,7 +11,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, Correct, Numbers
-from course_lib.criteria.results import CostCriterion
+from course_lib.criteria.costs import CostCriterion
 from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises.cases import ARITHMETIC, fixed, operations
 from course_lib.exercises.misconceptions import Misconception
@@ -46,8 +46,8 @@ name_it = Exercise(
 def attention_of(
     B: int, Hkv: int, group: int, nq: int, nk: int, D: int, *, turns=False, mask="", scale: float | None = None
 ):
-    """Return a function that draws q (B, Hq, nq, D), k, v (B, Hkv, nk, D), not turned, cos, sin, mask, scale, dy. The queries are
-    the last nq of nk."""
+    """Return a function that draws q (B, Hq, nq, D), k, v (B, Hkv, nk, D), before rotary embeddings, cos, sin, mask, scale, dy. The queries
+    are the last nq of nk."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         (q, dy), (k, v) = (projected(g, B, n, (h, h), D, torch.float32) for n, h in ((nq, Hkv * group), (nk, Hkv)))
@@ -62,7 +62,7 @@ def attention_of(
 
 
 def trained(q, k, v, cos, sin, mask, scale: float, dy) -> tuple[torch.Tensor, ...]:
-    """(o, dq, dk, dv) in float64."""
+    """Compute (o, dq, dk, dv) in float64."""
     group, (nq, nk) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
     with torch.enable_grad():
         leaves = [x.double().detach().requires_grad_() for x in (q, k, v)]
@@ -76,12 +76,12 @@ def trained(q, k, v, cos, sin, mask, scale: float, dy) -> tuple[torch.Tensor, ..
 
 
 def trained_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Float32 arithmetic in a model of some tokens: a few hundred roundings of what is largest."""
+    """Return the error bound of float32 arithmetic in a model of some tokens: a few hundred roundings of the largest value."""
     return torch.full_like(expected, 400 * EPS32 * (1 + float(expected.abs().max())))
 
 
 def but(**changed: Any) -> Any:
-    """Make a slip: arguments are taken for others. None where they are the same."""
+    """Make the wrong formula in which some arguments are replaced; None where they are the same."""
 
     def wrong(**given: Any) -> tuple[torch.Tensor, ...] | None:
         new = {name: value(given) for name, value in changed.items()}
@@ -96,7 +96,7 @@ def but(**changed: Any) -> Any:
 
 @dataclass
 class NoRepeats(CostCriterion):
-    """No operation of torch makes k or v anew for each head of q."""
+    """Criterion: no operation of torch copies k or v for each head of q."""
 
     missed = say("serving.no_repeats.missed")
     points: float

@@ -22,25 +22,25 @@ from course_lib.mistakes import MistakeMatcher
 
 
 def kept(x: torch.Tensor, slots: int, so_far: int) -> torch.Tensor:
-    """Contents of a cache of `slots` places after that many tokens of x (B, H, N, D): token t is in slot t % slots."""
+    """Return the filled slots of a cache of `slots` places after `so_far` tokens of x (B, H, N, D): token t is in slot t % slots."""
     return ring(x, slots, so_far)[:, :, : min(so_far, slots)]
 
 
 def appended(k: torch.Tensor, v: torch.Tensor, slots: int, pieces: Sequence[int]) -> tuple[torch.Tensor, ...]:
-    """k and v in the cache after each piece; where it is a ring, after the last."""
+    """Return k and v in the cache after each piece; where it is a ring, after the last."""
     ends = [sum(pieces[: i + 1]) for i in range(len(pieces))]
     ends = ends if slots >= k.shape[2] else ends[-1:]
     return tuple(kept(x, slots, end).double() for end in ends for x in (k, v))
 
 
 def in_order(k: torch.Tensor, v: torch.Tensor, slots: int, pieces: Sequence[int]) -> tuple[torch.Tensor, ...] | None:
-    """The slip of a ring whose tokens lie from the oldest to the newest."""
+    """Return k and v as a wrong ring buffer has them: tokens from the oldest to the newest."""
     first = k.shape[2] - slots
     return tuple(x[:, :, first:].double() for x in (k, v)) if first > 0 and first % slots else None
 
 
 def of_a_length(length: Callable[..., int], says: str, newest: bool | None = None) -> MistakeMatcher:
-    """Make the mistake that the last k has so many tokens, and another number is right.
+    """Make the matcher of a last k with this many tokens, where another number is right.
 
     newest: whether these must be the tokens that came last, or must be others; None for any
     """
@@ -105,21 +105,21 @@ kv_cache = Exercise(
 
 
 def one_query(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Attention of q (B, Hq, D) over k and v (B, Hkv, n, D), in float64."""
+    """Compute attention of q (B, Hq, D) over k and v (B, Hkv, n, D), in float64."""
     B, H, D = q.shape
     rows = q.double().view(B, k.shape[1], -1, D)
     return (torch.softmax(rows @ k.double().mT * D**-0.5, -1) @ v.double()).view(B, H, D)
 
 
 def full_pass(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Tensor, ...]:
-    """(B, Hq, 1, D) of each token from `start` on, as a pass over the whole text gives it: the last `slots` tokens are seen."""
+    """Compute the output (B, Hq, 1, D) of each token from `start` on by a pass over the whole text; each sees the last `slots` tokens."""
     return turned_by(lambda rows: rows)(q, k, v, cos, sin, cache_k, cache_v, start)
 
 
 def turned_by(
     rows_of: Callable[[torch.Tensor], torch.Tensor], own: bool = True, of: str = "qk"
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """Make a pass over the whole text in which the tokens from `start` on are turned by rows_of(their positions) of the tables.
+    """Make a pass over the whole text in which tokens from `start` on are rotated by rows_of(their positions) of the tables.
 
     own: whether a token sees its own key;  of: which of q and k are turned so, and the other is turned right
     """
@@ -140,7 +140,7 @@ def turned_by(
 
 
 def reads_empty_slots(trials: Sequence[GradedTrial]) -> str:
-    """Say so if a result holds NaN, and a kernel has read slots of a cache to which no token has come."""
+    """Return a remark if a result holds NaN, and a kernel has read slots of a cache that are not filled yet; else ""."""
     for t in failing(trials):
         cache, tokens = t.inputs[-1]["cache_k"], t.inputs[-1]["q"].shape[2]
         filled = cache.nbytes // cache.shape[2] * min(tokens, cache.shape[2])
@@ -151,7 +151,7 @@ def reads_empty_slots(trials: Sequence[GradedTrial]) -> str:
 
 
 def decode_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """A rounding of the result, of the probabilities and of q and k once they are turned; float32 inside."""
+    """Return the error bound: a rounding of the result, of the probabilities and of q and k once they are rotated; float32 inside."""
     names = ("q", "k", "v") if "k" in arguments else ("q", "k_pages", "v_pages")
     q, k, v = (arguments[name].double().nan_to_num(0) for name in names)
     D, longest = q.shape[-1], k.numel()
@@ -162,7 +162,7 @@ def decode_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[st
 
 
 def token_bytes(q, k, cos, cache_k, start: int, **_: Any) -> int:
-    """Bytes that one token moves at best: the cached k and v once, and q, k, v and the result of the token."""
+    """Count the bytes that one token moves at best: the cached k and v once, and q, k, v and the result of the token."""
     kept, e = min(start + 1, cache_k.shape[2]), k.element_size()
     of_token = 4 * q[:, :, 0].numel() + 4 * k[:, :, 0].numel()
     return e * (2 * k[:, :, 0].numel() * kept + of_token) + 8 * k.shape[0] * k.shape[1] * cos.shape[1]
@@ -237,7 +237,7 @@ decode_step = Exercise(
 
 
 def gathered(q, k_pages, v_pages, table, lengths) -> torch.Tensor:
-    """Attention over the pages of each text, put one after the other."""
+    """Compute attention over the pages of each text, gathered in order."""
     found = []
     for b, n in enumerate(lengths.tolist()):
         pages = table[b, : -(-n // k_pages.shape[2])].long()
@@ -247,7 +247,7 @@ def gathered(q, k_pages, v_pages, table, lengths) -> torch.Tensor:
 
 
 def in_order_of_memory(q, k_pages, v_pages, table, lengths) -> torch.Tensor | None:
-    """The slip that pages are taken as they lie: those of a text one after the other."""
+    """Compute attention as if each text's pages lay one after the other in memory, without the page table."""
     most = table.shape[1]
     if most * len(lengths) > k_pages.shape[0]:
         return None
@@ -257,14 +257,14 @@ def in_order_of_memory(q, k_pages, v_pages, table, lengths) -> torch.Tensor | No
 
 
 def of_whole_pages(q, k_pages, v_pages, table, lengths) -> torch.Tensor | None:
-    """The slip that a text's last page is left out if it is not full; None where all are full, or are the only ones."""
+    """Compute attention without a text's last page if that is not full; None where all are full, or are the only ones."""
     page = k_pages.shape[2]
     taken = torch.where(lengths < page, lengths, lengths // page * page)
     return None if torch.equal(taken, lengths) else gathered(q, k_pages, v_pages, table, taken)
 
 
 def of_one_length(q, k_pages, v_pages, table, lengths) -> torch.Tensor | None:
-    """The slip that all texts are as long as the first; None where they are, or where that leads to pages that they do not have."""
+    """Compute attention as if all texts were as long as the first; None where they are, or where that needs pages that they do not have."""
     page = k_pages.shape[2]
     if bool((lengths == lengths[0]).all()) or bool((-(-lengths // page) < -(-lengths[0] // page)).any()):
         return None
@@ -272,7 +272,7 @@ def of_one_length(q, k_pages, v_pages, table, lengths) -> torch.Tensor | None:
 
 
 def page_bytes(q, k_pages, lengths, **_: Any) -> int:
-    """Bytes of k and v of the tokens that are there, and of q and the result."""
+    """Count the bytes of k and v of the tokens that are there, and of q and the result."""
     of_token = k_pages.shape[1] * k_pages.shape[3] * k_pages.element_size()
     return 2 * of_token * int(lengths.sum()) + 2 * q.nbytes
 

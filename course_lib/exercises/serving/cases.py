@@ -23,19 +23,19 @@ def tokens(B: int, heads: int, pieces: Sequence[int], D: int, slots: int, dtype:
 
 
 def tables(positions: int, D: int, turns: bool = True, base: float = 100.0) -> tuple[torch.Tensor, torch.Tensor]:
-    """(cos, sin), (positions, D / 2) each; of a rotation by nothing at every position, if `turns` is False."""
+    """Return the rotary tables (cos, sin), (positions, D / 2) each; of a rotation by nothing if `turns` is False."""
     angles = torch.arange(positions)[:, None] * base ** (-torch.arange(0, D, 2) / D) * turns
     return angles.cos(), angles.sin()
 
 
 def turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """x (..., N, D) in float64, its halves as pairs, turned by the tables (N, D / 2)."""
+    """Rotate x (..., N, D) in float64, its halves as pairs, by the tables (N, D / 2)."""
     a, b = x.double().chunk(2, -1)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
 def ring(x: torch.Tensor, slots: int, so_far: int) -> torch.Tensor:
-    """A cache of `slots` places after so many tokens of x (B, H, N, D), token t in slot t % slots; NaN where nothing is yet."""
+    """Return a ring cache of `slots` places after `so_far` tokens of x (B, H, N, D), token t in slot t % slots; NaN in empty slots."""
     found = torch.full((*x.shape[:2], slots, x.shape[3]), math.nan, dtype=x.dtype, device=x.device)
     at = torch.arange(max(0, so_far - slots), so_far)
     found[:, :, at % slots] = x[:, :, at]
@@ -45,8 +45,8 @@ def ring(x: torch.Tensor, slots: int, so_far: int) -> torch.Tensor:
 def text(
     B: int, Hkv: int, group: int, n: int, D: int, start: int, slots: int, dtype: torch.dtype = FP32, turns: bool = True
 ):
-    """Return a function that draws q, k, v of n tokens, cos, sin, caches of the first `start` tokens, k turned; the other tokens are
-    to be written."""
+    """Return a function that draws q, k, v of n tokens, cos, sin, and caches that hold the first `start` tokens, k rotated; the other
+    tokens are to be appended."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         q, k, v = projected(g, B, n, (Hkv * group, Hkv, Hkv), D, dtype)
@@ -60,8 +60,8 @@ def text(
 def pages(
     B: int, Hkv: int, group: int, lengths: Sequence[int], D: int, page: int, dtype: torch.dtype = FP32, spare: int = 3
 ):
-    """Return a function that draws q (B, Hq, D), k_pages, v_pages (pages, Hkv, page, D), table (B, most pages of a text), lengths
-    (B,), both int32.
+    """Return a function that draws q (B, Hq, D), k_pages, v_pages (pages, Hkv, page, D), table (B, most pages of a text), lengths (B,),
+    both int32.
 
     Pages lie in any order; those of no text, and the places behind a text's last token, are NaN. Entries of the table behind a
     text's last page are 2^30.
@@ -90,7 +90,7 @@ def pages(
 
 
 def prefixed(draw: Callable[[torch.Generator], dict[str, Any]], shared: int) -> Callable[..., dict[str, Any]]:
-    """Return a function that draws `pages` in which all texts begin with the first `shared` pages of the first text."""
+    """Return a function that draws `pages` with one prefix: all texts begin with the first `shared` pages of the first text."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
         arguments = draw(g)
@@ -136,7 +136,7 @@ def layer(
 
 
 def seen_by(kind: str, B: int, nq: int, nk: int, g: torch.Generator) -> torch.Tensor | None:
-    """A mask of a kind of `layer`."""
+    """Draw a mask of a kind that `layer` lists."""
     if not kind:
         return None
     if kind == "padded":

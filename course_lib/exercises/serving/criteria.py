@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria.results import CostCriterion
+from course_lib.criteria.costs import CostCriterion
 from course_lib.exercise import Finding, Spent, Trial
 from tritontrace.results import Operation
 
 
 def moved_by(operation: Operation) -> int:
-    """Bytes that an operation of torch reads and writes. One that writes in place moves its last argument, as cache[:, :, i] = k does."""
+    """Count the bytes that a torch operation reads and writes. One that writes in place moves its last argument, as cache[:, :, i] = k
+    does."""
     itemsize = getattr(torch, operation.dtypes[0]).itemsize if operation.dtypes else 0
     if operation.name.endswith("_"):
         return 2 * itemsize * math.prod(operation.shapes[-1])
@@ -24,7 +25,7 @@ def moved_by(operation: Operation) -> int:
 
 @dataclass
 class Moves(CostCriterion):
-    """torch and kernels together move no more bytes than a limit. at_most: the arguments of a call -> bytes."""
+    """Criterion: torch and kernels together move no more bytes than a limit. at_most: the arguments of a call -> bytes."""
 
     missed = say("serving.moves.missed")
     at_most: Callable[..., float]
@@ -52,7 +53,7 @@ class Moves(CostCriterion):
 
 @dataclass
 class ReadTogether(CostCriterion):
-    """The launch that moves most is shared by enough programs: it moves that many halves of what its busiest program does."""
+    """Criterion: the launch that moves most is shared by enough programs: it moves that many times half of its busiest program's bytes."""
 
     missed = say("criteria.programs.missed")
     programs: int

@@ -20,14 +20,14 @@ from course_lib.exercises.training.shared_heads import probabilities, scores_flo
 
 
 def attended(q, k, v, mask=None, causal=True, scaling=None, window=None, top_left=False) -> torch.Tensor:
-    """(B, nq, Hq, D)."""
+    """Compute attention's output (B, nq, Hq, D) as a layer expects it."""
     what = {"mask": mask, "causal": causal, "window": window, "top_left": top_left}
     p, v, _ = probabilities(q, k, v, scaling, **what)
     return (p @ v).transpose(1, 2)
 
 
 def attended_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """One rounding of the result, one of the probabilities; float32 inside, as in unit 09."""
+    """Return the error bound: one rounding of the result, one of the probabilities; float32 inside, as in unit 09."""
     p, v, size = probabilities(**arguments)
     error = (2 * math.sqrt(v.shape[2]) + 8 + 2 * size) * EPS32
     inside = error[..., None] * v.abs().amax(2, keepdim=True) + torch.finfo(dtype).eps / 2 * (p @ v.abs())
@@ -35,14 +35,14 @@ def attended_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[
 
 
 def but(**changed: Any) -> Callable[..., torch.Tensor | None]:
-    """Make a slip: these arguments are taken for others. None where they are the same."""
+    """Make the wrong formula in which some arguments are replaced; None where they are the same."""
     return lambda **given: (
         None if all(given[name] is value for name, value in changed.items()) else attended(**given | changed)
     )
 
 
 def in_turn(q, k, v, **more: Any) -> torch.Tensor | None:
-    """The slip that heads of q are dealt out in turn: head h reads head h % Hkv."""
+    """Compute attention in which head h of q reads head h % Hkv, instead of h // group."""
     group, heads = q.shape[1] // k.shape[1], k.shape[1]
     if group == 1 or heads == 1:
         return None
@@ -50,7 +50,7 @@ def in_turn(q, k, v, **more: Any) -> torch.Tensor | None:
 
 
 def laid_out_as_q(trials: Sequence[Trial]) -> str:
-    """Say so if a result has the layout of q."""
+    """Return a remark if a result has the layout of q, else ""."""
     for trial in trials:
         for call, out in trial.calls:
             q, o = call["q"], nth(out, 0)

@@ -31,7 +31,7 @@ MAKES = ARITHMETIC | operations("arange linspace sin cos stack cat pow outer tri
 
 
 def angles(positions: torch.Tensor, D: int, base: float = 10000.0) -> torch.Tensor:
-    """positions (N,) -> (N, D / 2) in float64: position / base^(2 i / D)."""
+    """Compute the rotary angles (N, D / 2) of positions (N,), in float64: position / base^(2 i / D)."""
     return positions.double()[:, None] / base ** (torch.arange(0, D, 2, dtype=torch.float64) / D)
 
 
@@ -39,13 +39,14 @@ def angles(positions: torch.Tensor, D: int, base: float = 10000.0) -> torch.Tens
 
 
 def waves(positions: torch.Tensor, D: int) -> torch.Tensor:
-    """sin in even columns, cos in odd ones: Vaswani and others, Attention Is All You Need, section 3.5."""
+    """Compute sinusoidal position embeddings, sin in even columns, cos in odd: Vaswani and others, Attention Is All You Need, section
+    3.5."""
     of = angles(positions, D)
     return torch.stack([of.sin(), of.cos()], -1).flatten(1).float()
 
 
 def waves_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """An angle in float32 is off by a few roundings of itself."""
+    """Return the error bound: an angle in float32 is off by a few roundings of itself."""
     return torch.full_like(expected, 4 * EPS32 * (1 + int(arguments["positions"].max())))
 
 
@@ -101,7 +102,7 @@ def placed(B: int, H: int, n: int, D: int, dtype: torch.dtype = FP32, first: int
 
 
 def anywhere(B: int, H: int, n: int, D: int, **more: Any):
-    """The same with positions drawn in any order."""
+    """Return a function that draws what `placed` does, with positions in any order."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         given = placed(B, H, n, D, **more)(g)
@@ -111,32 +112,32 @@ def anywhere(B: int, H: int, n: int, D: int, **more: Any):
 
 
 def rotated(x: torch.Tensor, positions: torch.Tensor, base: float, times: float = 1.0) -> torch.Tensor:
-    """x in float64, its halves as pairs, turned: Su and others, RoFormer, equation 34, in the order that Llama has."""
+    """Rotate x in float64, its halves as pairs: Su and others, RoFormer, equation 34, in the order that Llama has."""
     of = times * angles(positions.cpu(), x.shape[-1], base).to(x.device)
     a, b = x.double().chunk(2, -1)
     return torch.cat([a * of.cos() - b * of.sin(), b * of.cos() + a * of.sin()], -1)
 
 
 def neighbours(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.Tensor:
-    """The slip that neighbours are pairs, where the two halves are meant."""
+    """Rotate x with neighbours as pairs, where the two halves are meant."""
     of = angles(positions.cpu(), x.shape[-1], base).to(x.device)
     a, b = x.double()[..., ::2], x.double()[..., 1::2]
     return torch.stack([a * of.cos() - b * of.sin(), b * of.cos() + a * of.sin()], -1).flatten(-2)
 
 
 def one_after_another(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.Tensor | None:
-    """The slip that positions follow one another from the first one on; None where they do."""
+    """Rotate x as if positions followed one another from the first one on; None where they do."""
     taken = positions[0] + torch.arange(len(positions), device=positions.device)
     return None if torch.equal(taken, positions.long()) else rotated(x, taken, base)
 
 
 def by_power(power: float) -> Callable[..., torch.Tensor]:
-    """Make a slip: the base to this power stands for the base. log(2) is what comes of log for log2, 1 / log(2) of exp for exp2."""
+    """Make the wrong formula in which the base is raised to this power: log(2) is what log for log2 gives, 1 / log(2) exp for exp2."""
     return lambda x, positions, base: rotated(x, positions, base**power)
 
 
 def rotary_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """A rounding of the result, and of an angle in float32."""
+    """Return the error bound: a rounding of the result, and of an angle in float32."""
     x, furthest = arguments["x"].double(), int(arguments["positions"].max())
     a, b = x.chunk(2, -1)
     length = torch.hypot(a, b)
@@ -207,7 +208,9 @@ rotary = Exercise(
 
 
 def biases(heads: int, nq: int, nk: int, top_left: bool = False, ahead: bool = False) -> torch.Tensor:
-    """Press, Smith and Lewis, Train Short, Test Long, section 3: -slope times how far a key is behind, slope = 2^(-8 (h + 1) / heads).
+    """Compute ALiBi biases (heads, nq, nk), as in Press, Smith and Lewis, Train Short, Test Long, section 3: -slope times how far a key is
+    behind, slope = 2^(-8 (h + 1) / heads). Two wrong ones: top_left, the queries are the first positions; ahead, keys ahead have biases as
+    well.
 
     Two slips: at the top_left the queries are the first positions; keys ahead have biases as well.
     """
@@ -217,7 +220,7 @@ def biases(heads: int, nq: int, nk: int, top_left: bool = False, ahead: bool = F
 
 
 def biased(times: float = 1.0, early: bool = False, **slip: bool) -> Callable[..., torch.Tensor]:
-    """Make a function of scores (heads, nq, nk) that adds their biases, so many times, with slopes that may begin a head early."""
+    """Make a function that adds their biases, `times` times, to scores (heads, nq, nk), with slopes that may begin a head early."""
 
     def add(scores: torch.Tensor) -> torch.Tensor:
         heads, nq, nk = scores.shape
@@ -265,7 +268,7 @@ alibi = Exercise(
 
 
 def touched() -> dict[str, bool]:
-    """Find out by trying: what changes when a token moves, and what when all of them do."""
+    """Return, by trying, which results change when one token moves, and which when all of them do."""
     g = torch.Generator().manual_seed(3)
     x, weights = torch.randn(6, 8, generator=g).double(), torch.randn(3, 8, 8, generator=g).double()
 
@@ -312,7 +315,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 def rows_of(nq: int, nk: int, causal: bool, window: int | None, top_left: bool, mask: str) -> torch.Tensor:
-    """(nq, nk), True where a query sees a key. mask "filled": 17 places of nk hold a token."""
+    """Return the mask (nq, nk), True where a query sees a key. mask "filled": 17 places of nk hold a token."""
     given = (
         (torch.arange(nk) < 17).expand(1, 1, nq, nk)
         if mask == "filled"

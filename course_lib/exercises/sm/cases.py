@@ -27,5 +27,5 @@ def factors(M: int, N: int, K: int, dtype: torch.dtype = FP16, **more: Any):
 
 
 def multiply_adds(a: torch.Tensor, b: torch.Tensor, **_: Any) -> int:
-    """Multiply-adds of the product."""
+    """Count the multiply-adds of the product."""
     return a.shape[0] * b.shape[1] * b.shape[0]

@@ -9,19 +9,19 @@ from typing import ClassVar
 
 from course_lib.catalogue import say
 from course_lib.criteria import Compiles, Correct, TritonDidTheWork
-from course_lib.criteria.results import CostCriterion
+from course_lib.criteria.costs import CostCriterion
 from course_lib.exercise import Criterion, Exercise, Finding, Spent, Trial
 from tritontrace.results import Simulated
 
 
 def simulations(trial: Trial) -> list[Simulated]:
-    """The facts of each launch in Gluon of a trial."""
+    """List what the simulator reports of each Gluon launch of a trial."""
     return [launch.simulated for launch in trial.evidence.launches if launch.simulated]
 
 
 @dataclass
 class InEveryOrder(Criterion):
-    """No hazard in any order, on any case: nothing meets that should be kept apart, and nobody waits for ever."""
+    """Gate: no hazard in any execution order, on any case: no two accesses race, and no agent waits for ever."""
 
     missed = say("sm.in_every_order.missed")
     points: float = 0
@@ -50,8 +50,8 @@ READS, WRITES = {"TMA load": "tma_read", "cp.async": "async_read"}, {"TMA store"
 
 @dataclass
 class Uses(CostCriterion):
-    """Bytes, or products, go the way that `op` names: what is read comes by "TMA load" or "cp.async", what is written leaves by "TMA
-    store", what is multiplied is multiplied by "wgmma".
+    """Criterion: bytes, or products, go the way that `op` names: reads by "TMA load" or "cp.async", writes by "TMA store", products by
+    "wgmma".
 
     most    instructions of the kernel that may begin one; 0 for any number
     needs   for "wgmma" the multiply-adds that a call needs, from its arguments
@@ -105,7 +105,7 @@ class Uses(CostCriterion):
 
 
 class Share(CostCriterion):
-    """A part of what a kernel does, in every case of the group: least, 0 to 1, is what it must be."""
+    """Base of criteria on a share of a kernel's work, in every case of the group: `least`, 0 to 1, must be reached."""
 
     least: float
     of: ClassVar[str]  # what it is a part of, in words
@@ -124,8 +124,8 @@ class Share(CostCriterion):
 
 @dataclass
 class Overlapped(Share):
-    """A part of the products, by their work, beside which a copy to shared memory is under way; of a kernel without products, of
-    the bytes that threads load of tiles. It is taken in the order in which it is most. least: what it must be."""
+    """Criterion: this share of the products, by their work, runs while a copy to shared memory is in flight; without products, of the bytes
+    that threads load of tiles. The order with the highest share counts. least: the share that is needed."""
 
     missed = say("sm.overlapped.missed")
     of = say("sm.overlapped.of")
@@ -149,7 +149,7 @@ class Overlapped(Share):
 
 @dataclass
 class NoConflicts(CostCriterion):
-    """No load and no store of a tile passes shared memory more often than its bytes need."""
+    """Criterion: no load or store of a tile needs more passes through shared memory than its bytes do."""
 
     missed = say("sm.no_conflicts.missed")
     points: float
@@ -175,7 +175,7 @@ class NoConflicts(CostCriterion):
 
 @dataclass
 class SharedBytes(CostCriterion):
-    """A program holds no more shared memory than this. most: the arguments of a call -> bytes."""
+    """Criterion: a program uses no more shared memory than this. most: the arguments of a call -> bytes."""
 
     missed = say("sm.shared_bytes.missed")
     most: Callable[..., int]

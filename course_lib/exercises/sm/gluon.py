@@ -24,7 +24,7 @@ TILE = 64  # rows and columns of a tile
 
 
 def blocked(row: int, col: int, size: list, threads: list, warps: list, order: list, shape: list) -> dict[str, Any]:
-    """The arguments of `holder`: an element, and a BlockedLayout of a block of that shape."""
+    """Make the arguments of `holder`: an element, and a BlockedLayout of a block of that shape."""
     return {
         "row": row,
         "col": col,
@@ -37,13 +37,13 @@ def blocked(row: int, col: int, size: list, threads: list, warps: list, order: l
 
 
 def holding(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape) -> tuple[int, int, int]:
-    """(warp, lane, register) of an element: looked up in what Triton says that each register of each lane holds."""
+    """Return (warp, lane, register) of an element, looked up in Triton's own mapping of the layout."""
     return holders(*map(tuple, (size_per_thread, threads_per_warp, warps_per_cta, order, shape)))[row, col]
 
 
 @cache
 def holders(size: tuple, threads: tuple, warps: tuple, order: tuple, shape: tuple) -> dict[tuple, tuple]:
-    """Element -> who holds it, for a whole block."""
+    """Map each element of a block to its (warp, lane, register)."""
     from triton.experimental.gluon import language as gl  # which an older Triton lacks
 
     from tritontrace.hopper import held_by
@@ -149,7 +149,7 @@ STAGES = 4  # tiles of 64 x 64 that a ring may hold
 
 
 def read_bytes(x: torch.Tensor) -> int:
-    """Bytes of every element, and of the sums."""
+    """Count the bytes of every element, and of the sums."""
     return x.numel() * x.element_size() + 4 * x.shape[1]
 
 

@@ -23,7 +23,7 @@ MACS = {"H200": 2048, "A100 80GB": 1024, "T4": 512}
 
 
 def clock_at(idle: float, switching: float, limit: float, clock: float) -> float:
-    """The highest clock, at most `clock`, at which idle + switching * (f / clock) ** 3 watts stay within the limit, by bisection."""
+    """Return the highest clock, at most `clock`, at which idle + switching * (f / clock) ** 3 watts stay within the limit, by bisection."""
     low, high = 0.0, clock
     if idle + switching <= limit:
         return clock
@@ -34,19 +34,19 @@ def clock_at(idle: float, switching: float, limit: float, clock: float) -> float
 
 
 def two_peaks(sms: int, macs: int, clock: float, idle: float, switching: float, limit: float) -> tuple[float, float]:
-    """(FLOP/s at that clock, FLOP/s at the clock that the watts allow), SM by SM."""
+    """Return (FLOP/s at that clock, FLOP/s at the clock that the watts allow), SM by SM."""
     a_cycle = sum(macs + macs for _ in range(sms))
     return a_cycle * clock, a_cycle * clock_at(idle, switching, limit, clock)
 
 
 def chip(name: str, group: str, sms: int, macs: int, clock: float, switching: float, **watts: float) -> Case:
-    """A case: a chip, and the watts that it switches at this clock, idles at, and may draw."""
+    """Make a case: a chip, and the watts that it switches at this clock, idles at, and may draw."""
     watts = {"idle": 120.0, "limit": 700.0} | watts
     return fixed(name, group, sms=sms, macs=macs, clock=clock, switching=switching, **watts)
 
 
 def slowed(share: Callable[..., float], sentence: str) -> MistakeMatcher:
-    """Make a mistake: the second result is what this share of the clock gives, on chips that throttle."""
+    """Make a matcher that returns `sentence` if the second result is what this share of the clock gives, on chips that throttle."""
 
     def guess(sms: int, macs: int, clock: float, **watts: float) -> float:
         return 2 * sms * macs * clock * share(**watts)
@@ -105,7 +105,7 @@ speed_of_light = Exercise(
 
 @cache
 def facts_of_power() -> dict[str, bool]:
-    """Statements on clocks and watts, decided by a datasheet and by what was measured on one H200."""
+    """Return whether each statement on clocks and watts holds, by a datasheet and measurements on one H200."""
     found, card = measured("mystery_plot")["ceilings"], datasheet("H200")
     assert card.bf16_flops is not None
     cycle = 2 * MACS["H200"] * card.sms  # FLOPs
@@ -140,13 +140,13 @@ CARDS = ("T4", "A10G", "L4", "A100 80GB", "H200", "B200", "RTX 5090")
 
 
 def rounded(amount: int, unit: int) -> int:
-    """The whole units that cover an amount, counted out."""
+    """Round an amount up to a multiple of the unit, by counting."""
     return next(total for total in range(amount, amount + unit) if total % unit == 0)
 
 
 @cache
 def seated(registers: int, registers_of_sm: int, partitions: int, unit: int) -> int:
-    """The warps that find registers: each goes into the partition that has most left, until it finds too few."""
+    """Count the warps that get registers: each goes into the partition with most registers left, until too few are left."""
     left, own = [registers_of_sm // partitions] * partitions, rounded(32 * registers, unit)
     warps = 0
     while max(left) >= own:
@@ -156,7 +156,7 @@ def seated(registers: int, registers_of_sm: int, partitions: int, unit: int) -> 
 
 
 def room(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> dict[str, int]:
-    """The number of programs that each limit lets onto an SM."""
+    """Return how many programs each limit lets onto an SM."""
     bytes_each = rounded(shared + gpu["reserved_bytes"], gpu["shared_unit"])
     return {
         "registers": seated(registers, gpu["registers"], gpu["partitions"], gpu["register_unit"]) // warps,
@@ -167,7 +167,7 @@ def room(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> dict[s
 
 
 def as_nvidia_counts(output: Any, kernels: list[list[int]], gpu: dict[str, int]) -> str:
-    """Check (programs, limit) for each kernel; "" if all are right, else a sentence on the first that is not."""
+    """Return "" if (programs, limit) is right for each kernel, else a message on the first that is wrong."""
     for (registers, shared, warps), found in zip(kernels, output if isinstance(output, list) else [], strict=False):
         said = say("sm.occupancy.kernel", registers=registers, shared=shared, warps=warps)
         if not isinstance(found, (list, tuple)) or [type(x) for x in found] != [int, str]:
@@ -192,7 +192,7 @@ def as_nvidia_counts(output: Any, kernels: list[list[int]], gpu: dict[str, int])
 
 
 def kernels_by(group: str, gpu: dict[str, int]) -> Iterator[list[int]]:
-    """Kernels, as [registers, shared, warps], for a group of cases: all registers with some numbers of warps, or all KiB, or both."""
+    """Yield kernels, as [registers, shared, warps], for a group of cases: all registers with some numbers of warps, or all KiB, or both."""
     warps = [w for w in (1, 2, 3, 4, 7, 8, 12, 16) if w <= gpu["warps"]]
     if group == "registers":
         yield from ([r, 16, w] for r in range(16, 256) for w in warps)
@@ -206,13 +206,13 @@ def kernels_by(group: str, gpu: dict[str, int]) -> Iterator[list[int]]:
 
 
 def card(name: str, group: str) -> Case:
-    """A case: every kernel of the group on that card."""
+    """Make a case: every kernel of the group on that card."""
     gpu = datasheet(name).sm_limits
     return fixed(f"{group} on a card of {name}", group, kernels=list(kernels_by(group, gpu)), gpu=gpu)
 
 
 def each_is(wrong: Callable[..., int], sentence: str, group: str) -> MistakeMatcher:
-    """Make a mistake: for each kernel of the group the number of programs is what `wrong` makes of it."""
+    """Make a matcher that returns `sentence` if, for each kernel of the group, the number of programs is that of `wrong`."""
 
     def look(trials: Sequence[Trial]) -> str:
         for trial in (t for t in trials if t.case.group == group):
@@ -284,8 +284,8 @@ occupancy = Exercise(
 
 
 def cycles_of(warps: int, chains: int, steps: int, latency: int, interval: int) -> int:
-    """Cycles until the last result is there, cycle by cycle: a pipe takes an instruction every `interval` cycles, from whichever
-    chain waited longest; a chain's next instruction is ready `latency` cycles after the one before began."""
+    """Simulate one scheduler and return the cycles until the last result: a pipe takes an instruction every `interval` cycles, from
+    whichever chain has waited longest; a chain's next instruction is ready `latency` cycles after the previous one began."""
     ready, left = [0] * (warps * chains), [steps] * (warps * chains)
     now = done = 0
     while any(left):
@@ -299,7 +299,7 @@ def cycles_of(warps: int, chains: int, steps: int, latency: int, interval: int) 
 
 
 def warps_for(chains: int, latency: int, interval: int) -> int:
-    """The fewest warps with which the pipe never waits, tried one after the other."""
+    """Return the fewest warps with which the pipe never waits, tried one after the other."""
     for warps in range(1, 10_000):
         if cycles_of(warps, chains, 3, latency, interval) == (3 * warps * chains - 1) * interval + latency:
             return warps
@@ -307,24 +307,24 @@ def warps_for(chains: int, latency: int, interval: int) -> int:
 
 
 def scheduled(warps: int, chains: int, steps: int, latency: int, interval: int) -> tuple[int, int]:
-    """Both answers, from the simulation."""
+    """Return both answers, cycles and warps, from the simulation."""
     return cycles_of(warps, chains, steps, latency, interval), warps_for(chains, latency, interval)
 
 
 def issue(
     name: str, group: str, warps: int, chains: int, steps: int = 100, latency: int = 4, interval: int = 1
 ) -> Case:
-    """A case about chains of instructions on one scheduler."""
+    """Make a case about dependent chains of instructions on one scheduler."""
     return fixed(name, group, warps=warps, chains=chains, steps=steps, latency=latency, interval=interval)
 
 
 def timed(guess: Callable[..., int], sentence: str) -> MistakeMatcher:
-    """Make a mistake: the cycles are those of `guess`."""
+    """Make a matcher that returns `sentence` if the cycles are those of `guess`."""
     return guessed(guess, cycles_of, sentence, 0)
 
 
 def needed(guess: Callable[..., int], sentence: str) -> MistakeMatcher:
-    """Make a mistake: the warps are those of `guess`."""
+    """Make a matcher that returns `sentence` if the warps are those of `guess`."""
 
     def of(found: Callable[..., int]) -> Callable[..., int]:
         return lambda chains, latency, interval, **_: found(chains, latency, interval)

@@ -38,7 +38,7 @@ def one_chain(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
 
 @triton.jit
 def two_chains(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
-    """Compute two such chains, which do not need one another, and add their results."""
+    """Compute two such chains, which are independent, and add their results."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i)
     y, z = x, 2 * x
@@ -86,7 +86,7 @@ READ: dict[str, int | str] = {
 
 
 def facts() -> dict[str, int | str]:
-    """Compile the kernels and read. Raises ValueError without NVIDIA's tools."""
+    """Compile the kernels and read the right answers from their machine code. Raises ValueError without NVIDIA's tools."""
     x, (a, b, c) = torch.empty(4096), (torch.empty(512, 512, dtype=FP16) for _ in range(3))
     sizes: dict[str, Any] = {"BLOCK": 64, "BLOCK_K": 32}
     described = [TensorDescriptor.from_tensor(t, shape) for t, shape in ((a, [64, 32]), (b, [32, 64]), (c, [64, 64]))]
@@ -108,13 +108,13 @@ def facts() -> dict[str, int | str]:
 
 
 def loops(sass: str) -> Iterator[list[str]]:
-    """The FFMAs of each loop of the machine code, from its label to the jump back to it."""
+    """Yield the FFMA lines of each loop in the SASS, from its label to the jump back to it."""
     for _, body in re.findall(r"^(\w+):\n((?:    .*\n)*?    @\S+ BRA \1;)", sass, re.M):
         yield [line.strip() for line in body.splitlines() if re.match(r"\s+FFMA\b", line)]
 
 
 def longest_chain(ffmas: list[str]) -> int:
-    """The most of these FFMAs that wait for one another."""
+    """Return the length of the longest chain of these FFMAs in which each needs the one before."""
     depth: dict[str, int] = {}
     for line in ffmas:
         target, *sources = re.findall(r"\bR\d+", line)

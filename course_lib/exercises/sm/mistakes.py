@@ -31,13 +31,13 @@ _BY_NAME = {kind.value: sentence for kind, sentence in LESSONS.items()}
 
 
 def lesson(trials: Sequence[Trial]) -> str:
-    """Say what the first hazard teaches."""
+    """Return the remark on the first hazard's kind, or ""."""
     kinds = [hazard.kind for trial in trials for hazard in trial.evidence.hazards[:1]]
     return next((_BY_NAME[kind] for kind in kinds if kind in _BY_NAME), "")
 
 
 def meets(kind: str, sentence: str) -> MistakeMatcher:
-    """Say `sentence` if the first mistake that an order brings to light is of that kind."""
+    """Make a matcher that returns `sentence` if the first hazard is of that kind."""
 
     def look(trials: Sequence[Trial]) -> str:
         first = next((trial.evidence.hazards[0] for trial in trials if trial.evidence.hazards), None)

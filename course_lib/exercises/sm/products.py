@@ -21,7 +21,7 @@ from course_lib.mistakes import on_exception, on_fault
 
 @dataclass
 class ByDescriptors(CostCriterion):
-    """Kernels move everything as tiles of tensor descriptors: on Hopper TMA does it, and no thread computes an address."""
+    """Criterion: kernels move everything as tiles of tensor descriptors: on Hopper TMA does it, and no thread computes an address."""
 
     missed = say("sm.by_descriptors.missed")
     points: float
@@ -87,9 +87,8 @@ descriptor_matmul = Exercise(
 
 
 def layer(M: int, N: int, K: int, dtype: torch.dtype = FP16, *, apart: float = 0.0, scale: float = 1.0, whole=False):
-    """Return a function that draws x (M, K), w (K, N) and bias (N,). apart: so far the product lies above 0, and the bias below.
-    whole: of whole numbers
-    from -2 to 2, whose products halves hold."""
+    """Return a function that draws x (M, K), w (K, N) and bias (N,). apart: how far the product lies above 0, and the bias below; whole:
+    whole numbers from -2 to 2, whose products halves represent."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         shapes, place = ((M, K), (K, N), (N,)), {"generator": g, "device": g.device}
@@ -106,12 +105,12 @@ def layer(M: int, N: int, K: int, dtype: torch.dtype = FP16, *, apart: float = 0
 
 
 def silu(y: torch.Tensor) -> torch.Tensor:
-    """y * sigmoid(y)."""
+    """Compute y * sigmoid(y)."""
     return y * torch.sigmoid(y)
 
 
 def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """silu(x @ w + bias) in float64."""
+    """Compute silu(x @ w + bias) in float64."""
     return silu(x.double() @ w.double() + bias.double())
 
 
@@ -121,7 +120,7 @@ def _another(made: Callable[..., torch.Tensor | None]) -> Callable[..., torch.Te
 
 
 def layer_traffic(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> int:
-    """Bytes of the product in tiles of 64 x 64, of the result once, and of the bias once for each row of tiles."""
+    """Count the bytes of the product in tiles of 64 x 64, of the result once, and of the bias once for each row of tiles."""
     (M, K), N = x.shape, w.shape[1]
     return x.element_size() * (M * N + moved(M, N, K, TILE, TILE) + math.ceil(M / TILE) * N)
 

@@ -14,13 +14,13 @@ from course_lib.mistakes import MistakeMatcher
 
 
 def parts(tile: Sequence[int], of: Sequence[int]) -> list[tuple[range, range]]:
-    """The (rows, columns) of each part of a tile; those at the edges may be smaller."""
+    """List the (rows, columns) of each part of a tile; those at the edges may be smaller."""
     (M, N), (m, n) = tile, of
     return [(range(i, min(i + m, M)), range(j, min(j + n, N))) for i in range(0, M, m) for j in range(0, N, n)]
 
 
 def fetched(tile: Sequence[int], of: Sequence[int], bk: int, itemsize: int) -> int:
-    """Bytes of a and b that the parts of a tile fetch in a step: each part each number that it needs once, part by part."""
+    """Count the bytes of a and b that the parts of a tile fetch in a step along K: each part fetches each number that it needs once."""
     numbers = 0
     for rows, columns in parts(tile, of):
         numbers += len({("a", m, k) for m in rows for k in range(bk)})
@@ -31,7 +31,7 @@ def fetched(tile: Sequence[int], of: Sequence[int], bk: int, itemsize: int) -> i
 def three_levels(
     tile: Sequence[int], warp_tile: Sequence[int], thread_tile: Sequence[int], bk: int, itemsize: int
 ) -> tuple[int, int, int]:
-    """Bytes of one step along K: into shared memory, out of it for the warps, into the registers of threads."""
+    """Count the bytes of one step along K: into shared memory, out of it for the warps, into the registers of threads."""
     of_threads = sum(
         fetched((len(rows), len(columns)), thread_tile, bk, itemsize) for rows, columns in parts(tile, warp_tile)
     )
@@ -41,13 +41,13 @@ def three_levels(
 def nest(
     name: str, group: str, tile: tuple[int, int], warp_tile: tuple[int, int], thread_tile: tuple[int, int], **more: int
 ) -> Case:
-    """A case: the tiles of a program, of a warp and of a thread."""
+    """Make a case: the tiles of a program, of a warp and of a thread."""
     more = {"bk": 8, "itemsize": 4} | more
     return fixed(name, group, tile=list(tile), warp_tile=list(warp_tile), thread_tile=list(thread_tile), **more)
 
 
 def fetches(guess: Callable[..., Any], sentence: str, place: int | None = None) -> MistakeMatcher:
-    """Make a mistake: all three results, or the one at that place, are those of `guess`."""
+    """Make a matcher that returns `sentence` if all three results, or the one at that place, are those of `guess`."""
 
     def right(**case: Any) -> Any:
         return three_levels(**case) if place is None else three_levels(**case)[place]

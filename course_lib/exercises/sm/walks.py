@@ -20,13 +20,13 @@ from tritontrace.tracing import grouped, row_major
 
 
 def in_time(lists: Sequence[Sequence[Any]]) -> list[Any]:
-    """The tiles in the order in which they are begun: the first of each program, then the second of each, and so on."""
+    """List the tiles in the order in which they begin: the first of each program, then the second of each, and so on."""
     turns = max(map(len, lists), default=0)
     return [own[turn] for turn in range(turns) for own in lists if turn < len(own)]
 
 
 def is_dealt(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
-    """ "" if each tile has one program, and no program has more than the mean, rounded up."""
+    """Return "" if each tile has one program, and no program has more than the mean, rounded up; else a message."""
     said = say("sm.persistent_order.grid", grid_m=grid_m, grid_n=grid_n, programs=sms)
     owner: dict[tuple[int, int], int] = {}
     for pid, own in enumerate(output):
@@ -51,7 +51,7 @@ def is_dealt(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
 
 
 def shares_l2(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
-    """DRAM bytes of the L2 model, against programs that walk in row order."""
+    """Return "" if the L2 model reads at most 0.65 of the DRAM bytes of row order, else a message."""
     problem = is_dealt(output, grid_m, grid_n, sms)
     if problem:
         return problem
@@ -60,17 +60,17 @@ def shares_l2(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
 
 
 def dram_share(lists: Sequence[Sequence[Any]], grid_m: int, grid_n: int, sms: int, steps: int = 16) -> float:
-    """DRAM bytes of unit 05's L2 model, when all programs begin their tiles together, divided by those of row order."""
+    """Return the DRAM bytes of unit 05's L2 model, when all programs begin their tiles together, divided by those of row order."""
     return oracles.dram_share(in_time(lists), grid_m, grid_n, steps, sms)
 
 
 def grid(name: str, group_of: str, grid_m: int, grid_n: int, sms: int, group: int) -> Case:
-    """A case: a grid of tiles, and so many programs."""
+    """Make a case: a grid of tiles, and this many programs."""
     return fixed(name, group_of, programs=sms, sms=sms, grid_m=grid_m, grid_n=grid_n, group=group)
 
 
 def lists_are(made: Callable[..., list[list[Any]]]) -> Callable[..., bool]:
-    """Make a matcher: the lists are those that this mistake makes."""
+    """Make a function that tells whether the lists are those of the mistake `made`."""
     return lambda out, **case: (
         isinstance(out, list) and all(isinstance(x, list) for x in out) and out == made(**case) != []
     )
@@ -142,7 +142,7 @@ Piece = list[int]
 
 
 def covers(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
-    """ "" if the pieces make up each step of each tile once."""
+    """Return "" if the pieces make up each step of each tile once, else a message."""
     said = say("sm.balanced_walk.task", tiles=tiles, steps=steps, programs=sms)
     done = np.zeros((tiles, steps), int)
     for pid, own in enumerate(output):
@@ -163,7 +163,7 @@ def covers(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
 
 
 def is_balanced(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
-    """ "" if nobody has more than one step above the mean."""
+    """Return "" if no program has more than one step above the mean, else a message."""
     problem = covers(output, tiles, steps, sms)
     if problem:
         return problem
@@ -173,7 +173,7 @@ def is_balanced(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
 
 
 def is_in_few_pieces(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
-    """ "" if nobody cuts more than it must: less than one cut for each program."""
+    """Return "" if there is less than one cut for each program, else a message."""
     problem = covers(output, tiles, steps, sms)
     pieces = 0 if problem else sum(map(len, output))
     most = tiles + sms - 1
@@ -181,7 +181,7 @@ def is_in_few_pieces(output: Any, tiles: int, steps: int, sms: int, **_: Any) ->
 
 
 def shares(name: str, group: str, tiles: int, steps: int, sms: int) -> Case:
-    """A case: tiles, each with so many steps along K, and programs."""
+    """Make a case: tiles, each with this many steps along K, and programs."""
     return fixed(name, group, programs=sms, sms=sms, tiles=tiles, steps=steps)
 
 

@@ -13,7 +13,7 @@ from course_lib.mistakes import MistakeMatcher
 def guessed(
     guess: Callable[..., Any], right: Callable[..., Any], sentence: str, place: int | None = None, group: str = ""
 ) -> MistakeMatcher:
-    """Make a mistake: say `sentence` if all results are those of `guess`, and some of these are wrong.
+    """Make a matcher that returns `sentence` if all results are those of `guess`, and some of these are wrong.
 
     guess, right    a call's arguments -> the result, or its part at `place`;  group: the cases that are looked at, all if none is named
     """

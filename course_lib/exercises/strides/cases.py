@@ -10,7 +10,7 @@ from course_lib.exercises.cases import laid_out
 
 
 def integers(generator: torch.Generator, low: int, high: int, count: int) -> list[int]:
-    """`count` whole numbers from low to high, both included."""
+    """Draw `count` whole numbers from low to high, both included."""
     return torch.randint(low, high + 1, (count,), generator=generator).tolist()
 
 

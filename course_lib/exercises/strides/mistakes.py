@@ -14,7 +14,7 @@ from tritontrace.results import Fault
 
 
 def gives(wrong: Callable[..., Any], sentence: str, besides: str = "") -> MistakeMatcher:
-    """Say `sentence` if that wrong formula gives everything that was returned; the group `besides` may be otherwise."""
+    """Make a matcher that returns `sentence` if that wrong formula gives every result; results of group `besides` may differ."""
     look = every(lambda output, /, **arguments: _as_lists(output) == _as_lists(wrong(**arguments)), sentence)
     return for_cases(lambda case: case.group != besides, look)
 
@@ -24,7 +24,7 @@ def _as_lists(value: Any) -> Any:
 
 
 def contiguous_alone(trials: Sequence[Trial]) -> str:
-    """A copy that is right where x is contiguous, and wrong elsewhere; or where tiles divide it, and out of bounds elsewhere."""
+    """Return a remark if a copy is right only where x is contiguous, or out of bounds only where tiles do not divide it; else ""."""
     right, outside = {True: [], False: []}, {True: [], False: []}
     for t in trials:
         contiguous = all(arguments["x"].is_contiguous() for arguments in t.inputs)
@@ -46,7 +46,7 @@ def _is_of_a_store(fault: Fault) -> bool:
 
 
 def diagonals_alone(trials: Sequence[Trial]) -> str:
-    """A copy of the diagonal of each tile, and of nothing else."""
+    """Return a remark if only the diagonal of each tile is copied, else ""."""
     same = [output == arguments["x"] for t in trials for arguments, output in _copies(t) if min(output.shape) > 1]
 
     def diagonals(shape: Sequence[int], side: int) -> torch.Tensor:
@@ -89,7 +89,7 @@ def as_if_contiguous(x: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 def equals(wrong: Callable[..., torch.Tensor], sentence: str) -> MistakeMatcher:
-    """Say `sentence` if every result is the tensor that this wrong function gives."""
+    """Make a matcher that returns `sentence` if every result is the tensor that this wrong function gives."""
 
     def same(output: Any, **arguments: Any) -> bool:
         return isinstance(output, torch.Tensor) and torch.equal(output, wrong(**arguments))

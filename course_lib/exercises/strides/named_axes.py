@@ -20,7 +20,7 @@ from tritontrace.tracing import Mode
 
 
 class Did(Mode):
-    """Counts the products and the bytes of copies that torch makes."""
+    """Dispatch mode that counts the products and the bytes of copies that torch makes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,21 +35,21 @@ class Did(Mode):
 
 
 def did(equation: str, *shapes: tuple[int, ...]) -> Did:
-    """Tell what torch does for an einsum of tensors of these shapes."""
+    """Count what torch does for an einsum of tensors of these shapes."""
     with Did() as mode:
         torch.einsum(equation, *map(torch.empty, shapes))
     return mode
 
 
 def flops(work: Callable[[], Any]) -> int:
-    """FLOPs of a piece of torch, as torch counts them."""
+    """Count the FLOPs of work(), by torch's counter."""
     with FlopCounterMode(display=False) as counter:
         work()
     return counter.get_total_flops()
 
 
 def einsum_counted() -> dict[str, int]:
-    """Tell what torch does, by the names that the exercise uses."""
+    """Return the right answers about torch's einsum, by the names that the exercise uses."""
     square, column, heads = (64, 64), (64, 1), (2, 64, 4, 16)
     x, y, z = (torch.empty(shape) for shape in (square, square, column))
     return {
@@ -92,14 +92,14 @@ def queries_and_keys(B: int, S: int, T: int, G: int, R: int, D: int, dtype: torc
 
 
 def scores_of_each_head(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-    """(B, H, S, T) one product for each head."""
+    """Compute scores (B, H, S, T), one product for each head."""
     share = q.shape[2] // k.shape[2]
     heads = [q[:, :, h].double() @ k[:, :, h // share].double().mT for h in range(q.shape[2])]
     return torch.stack(heads, 1)
 
 
 def with_neighbours_apart(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-    """The scores, if query head h used keys h modulo their number."""
+    """Compute scores in which query head h uses key head h modulo their number."""
     G = k.shape[2]
     return torch.stack([q[:, :, h].double() @ k[:, :, h % G].double().mT for h in range(q.shape[2])], 1)
 
@@ -147,12 +147,12 @@ def pooled(B: int, n: int, width: int, C: int, dtype: torch.dtype = torch.float3
 
 
 def window_by_window(x: torch.Tensor, width: int) -> torch.Tensor:
-    """(B, S / width, C) the mean of each window of tokens."""
+    """Compute the mean (B, S / width, C) of each window of tokens."""
     return torch.stack([x[:, s : s + width].double().mean(1) for s in range(0, x.shape[1], width)], 1)
 
 
 def every_nth(x: torch.Tensor, width: int) -> torch.Tensor:
-    """The means, if a window were made of tokens that lie S / width apart."""
+    """Compute the means as if a window were made of tokens that lie S / width apart."""
     step = x.shape[1] // width
     return torch.stack([x[:, s::step].double().mean(1) for s in range(step)], 1)
 

@@ -14,18 +14,18 @@ MAX_RANK, MAX_SIZE = 8, 1 << 22  # axes, and sizes and strides, of what a check 
 
 
 def storage_for(shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
-    """A storage 0, 1, 2, ... that is as long as a tensor of that shape and those strides needs. Each number is its own position."""
+    """Return the storage 0, 1, 2, ... that a tensor of this shape and these strides needs. Each number is its own position."""
     return torch.arange(torch.empty_strided(shape, strides, dtype=torch.int8, device="meta").untyped_storage().nbytes())
 
 
 def position(index: list[int], strides: list[int], offset: int) -> int:
-    """The position that torch reads there, in a storage that holds positions."""
+    """Return the position in the storage that torch reads for this index."""
     shape = [i + 1 for i in index]
     return int(torch.arange(1 << 16).as_strided(shape, strides, offset)[tuple(index)])
 
 
 def strides_of_a_new_tensor(output: Any, shape: list[int]) -> str:
-    """A test for Holds: "" if these are the strides that torch gives a new tensor, otherwise a sentence."""
+    """Return "" if these are the strides that torch gives a new tensor, else a message; for the criterion Holds."""
     expected = list(torch.empty(shape, device="meta").stride())
     if not _is_sizes(output):
         return say("strides.row_major_strides.no_list", shape=str(shape), axes=len(shape), got=in_words(output))
@@ -34,7 +34,7 @@ def strides_of_a_new_tensor(output: Any, shape: list[int]) -> str:
 
 
 def recipe_of(view: Callable[..., torch.Tensor]) -> Callable[..., tuple]:
-    """An oracle: the recipe of torch's own view."""
+    """Make the oracle that returns the (shape, strides, offset) of torch's own view."""
 
     def oracle(shape: list[int], strides: list[int], **options: Any) -> tuple:
         found = view(storage_for(shape, strides).as_strided(shape, strides), **options)
@@ -44,7 +44,7 @@ def recipe_of(view: Callable[..., torch.Tensor]) -> Callable[..., tuple]:
 
 
 def reads_like(view: Callable[..., torch.Tensor]) -> Callable[..., str]:
-    """Make a test for Holds: "" if the recipe reads the elements that torch's view reads, otherwise a sentence."""
+    """Make a function for the criterion Holds: "" if the recipe reads the elements that torch's view reads, else a message."""
 
     def problem(output: Any, shape: list[int], strides: list[int], **options: Any) -> str:
         given = [f"{name} {value}" for name, value in {"shape": shape, "strides": strides, **options}.items()]
@@ -80,7 +80,7 @@ def _is_sizes(value: Any) -> bool:
 
 
 def tiles(x: torch.Tensor, bm: int, bn: int) -> torch.Tensor:
-    """(M, N) -> (M // bm, N // bn, bm, bn)."""
+    """View x (M, N) as tiles (M // bm, N // bn, bm, bn)."""
     return x.unfold(0, bm, bm).unfold(1, bn, bn)
 
 
@@ -99,7 +99,7 @@ VIEWS = {
 
 
 def new_bytes(make: Callable[[torch.Tensor], torch.Tensor]) -> int:
-    """Bytes of the storage that make(x) got for itself, x being (64, 64) in float32; 0 if it shares that of x."""
+    """Count the bytes of storage that make(x) allocates, x being (64, 64) float32; 0 if it shares the storage of x."""
     x = torch.zeros(64, 64)
     storage = make(x).untyped_storage()
     return 0 if storage.data_ptr() == x.untyped_storage().data_ptr() else storage.nbytes()

@@ -31,7 +31,7 @@ def given_matmul(a, b):
 
 
 def in_sums(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The error of honest float32 sums, and of the dtype of the result."""
+    """Return the error bound of honest float32 sums, and of the dtype of the result."""
     a, b = arguments["a"].double().abs(), arguments["b"].double().abs()
     return 32 * torch.finfo(torch.float32).eps * (a @ b) + 2 * torch.finfo(dtype).eps * expected.abs() + 1e-30
 

@@ -43,7 +43,7 @@ def factors(
 
 
 def tiled(M: int, N: int, K: int, bm: int, bn: int, bk: int):
-    """The same, with the sides of a tile."""
+    """Return a function that draws what `factors` does, with the sides of a tile."""
     return lambda g: factors(M, N, K)(g) | {"bm": bm, "bn": bn, "bk": bk}
 
 
@@ -57,7 +57,7 @@ def in_shares(
     turning: bool = False,
     whole: bool = False,
 ):
-    """The same as `factors`, with splits. turning: around 3, and a around -3 from the middle of K on, so that parts cancel."""
+    """Return a function that draws what `factors` does, with splits. turning: around 3, but a around -3 from mid K on: parts cancel."""
 
     def draw(generator: torch.Generator) -> dict[str, Any]:
         given = factors(M, N, K, dtype, mean=3.0 if turning else 0.0, whole=whole)(generator)

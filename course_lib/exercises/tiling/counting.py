@@ -11,7 +11,7 @@ from course_lib.mistakes import every, miscounted
 
 
 def bytes_of_tiles(m: int, n: int, k: int, bm: int, bn: int, itemsize: int) -> int:
-    """Bytes that are moved if each tile at an edge is a whole one."""
+    """Count the bytes that are moved if each tile at an edge is a whole one."""
     along_m, along_n = -(-m // bm), -(-n // bn)
     return itemsize * (along_m * along_n * (bm + bn) * k + along_m * bm * along_n * bn)
 
@@ -73,7 +73,7 @@ SMALL = 256
 
 
 def times_read() -> dict[str, int]:
-    """Times each element is loaded, in products of 256 x 256 matrices."""
+    """Return how often each element is loaded, in products of 256 x 256 matrices."""
     square, flat = traced(SMALL, SMALL, SMALL, 64, 64, 32), traced(SMALL, SMALL, SMALL, 32, 128, 32)
     deep = traced(SMALL, SMALL, SMALL, 64, 64, 64)
     found = {

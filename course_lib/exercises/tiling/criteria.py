@@ -57,7 +57,7 @@ def _in_words(shape: OperationShape) -> str:
 
 @dataclass
 class ByTheCompiler(Criterion):
-    """The compiler's report on each kernel for one GPU is as asked. No clock is read, and no GPU is needed.
+    """Criterion on the compiler's report on each kernel for one GPU. Nothing is timed, and no GPU is needed.
 
     problem   the report -> "", or what is not as asked
     """

@@ -29,27 +29,27 @@ def matrix(M: int, K: int, dtype: torch.dtype = FP32, **how: Any) -> Drawing:
 
 
 def sums(a: torch.Tensor) -> torch.Tensor:
-    """(M,) in float64, as float32."""
+    """Compute the sum of each row, (M,) float32, in float64."""
     return a.double().sum(1).float()
 
 
 def last_blocks(side: int):
-    """The sums of the last block of columns alone."""
+    """Make the wrong formula that sums the last block of columns alone."""
     return lambda a: a[:, (a.shape[1] - 1) // side * side :].double().sum(1) if a.shape[1] > side else None
 
 
 def first_blocks(side: int):
-    """The sums if each step adds the first block of columns."""
+    """Make the wrong formula in which each step adds the first block of columns."""
     return lambda a: -(-a.shape[1] // side) * a[:, :side].double().sum(1)
 
 
 def windows(side: int):
-    """The sums if each step begins one column after the step before."""
+    """Make the wrong formula in which each step begins one column after the step before."""
     return lambda a: sum(a[:, start : start + side].double().sum(1) for start in range(-(-a.shape[1] // side)))
 
 
 def sums_of_blocks(height: int):
-    """The sums if each row of a block of rows has that of all of them."""
+    """Make the wrong formula in which each row of a block has the sum of all its rows."""
     return lambda a: torch.cat([part.sum().expand(len(part)) for part in a.double().split(height)])
 
 
@@ -124,7 +124,7 @@ one_step = Exercise(
 
 @triton.jit
 def naive(a_ptr, b_ptr, c_ptr, N, K, BLOCK_K: tl.constexpr):
-    """One element of c for each program: a row of a, times a column of b."""
+    """Compute one element of c in each program: a row of a, times a column of b."""
     m, n = tl.program_id(0), tl.program_id(1)
     acc = 0.0
     for start in range(0, K, BLOCK_K):
@@ -135,7 +135,7 @@ def naive(a_ptr, b_ptr, c_ptr, N, K, BLOCK_K: tl.constexpr):
 
 @triton.jit
 def strip(a_ptr, b_ptr, c_ptr, N, K, BLOCK_N: tl.constexpr):
-    """A strip of a row of c for each program: one number of a, times a piece of a row of b, for each k."""
+    """Compute a strip of a row of c in each program: one number of a, times a piece of a row of b, for each k."""
     m, cols = tl.program_id(0), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     acc = tl.zeros((BLOCK_N,), tl.float32)
     for k in range(0, K):
@@ -145,7 +145,7 @@ def strip(a_ptr, b_ptr, c_ptr, N, K, BLOCK_N: tl.constexpr):
 
 @triton.jit
 def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
-    """A square tile of c for each program."""
+    """Compute a square tile of c in each program."""
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     acc = tl.zeros((BLOCK, BLOCK), tl.float32)
@@ -159,7 +159,7 @@ SIDE = 128
 
 
 def rungs() -> dict[str, Trace]:
-    """The trace of each rung, on 128 x 128 halves."""
+    """Trace each rung of the ladder of kernels, on 128 x 128 halves."""
     found = {}
     for name, launch in {
         "naive": lambda a, b, c: naive[(SIDE, SIDE)](a, b, c, SIDE, SIDE, BLOCK_K=64),  # pyright: ignore[reportArgumentType]
@@ -174,7 +174,7 @@ def rungs() -> dict[str, Trace]:
 
 
 def ladder_counted() -> dict[str, int]:
-    """Numbers of the rungs, by the names that the exercise uses."""
+    """Return the right answers about the rungs, by the names that the exercise uses."""
     found = rungs()
     return {
         "times a is read, naive": int(found["naive"].reread("a_ptr")),

@@ -26,7 +26,7 @@ LIMITS = ("registers", "shared memory", "warps", "programs")
 
 
 def takes(programs: int, warps: int, registers: int, shared_bytes: int) -> dict[str, int]:
-    """Add up what that many programs take of an SM, warp by warp: registers come in units of 256 a warp, and the system keeps 1 KiB of
+    """Add up what `programs` programs take of an SM, warp by warp: registers come in units of 256 a warp, and the system reserves 1 KiB of
     shared memory for each program."""
     units = sum(-(-registers * 32 // 256) for _ in range(programs * warps))
     return {
@@ -42,7 +42,7 @@ def _room(sm: dict[str, int]) -> dict[str, int]:
 
 
 def most_programs(warps: int, registers: int, shared_bytes: int, sm: dict[str, int]) -> tuple[int, list[str]]:
-    """(programs, what is too little for one more): one after the other is put onto an SM."""
+    """Return (programs that fit on an SM, the resources that one more lacks), by adding one after the other."""
     programs, room = 0, _room(sm)
     while True:
         taken = takes(programs + 1, warps, registers, shared_bytes)
@@ -52,7 +52,7 @@ def most_programs(warps: int, registers: int, shared_bytes: int, sm: dict[str, i
 
 
 def fills_the_sm(output: Any, warps: int, registers: int, shared_bytes: int, sm: dict[str, int]) -> str:
-    """Check (programs, limit); "" if so many programs fit, and the limit is what one more lacks."""
+    """Return "" if this many programs fit, and the limit is what one more lacks; else a message."""
     said = say("tiling.occupancy.kernel", warps=warps, registers=registers, shared_bytes=shared_bytes)
     if (
         not isinstance(output, (list, tuple))
@@ -146,7 +146,7 @@ LEVELS = ("tensor cores", "DRAM", "L2", "shared memory")
 def level_seconds(
     m: int, n: int, k: int, tile: Sequence[int], warp_tile: Sequence[int], itemsize: int, rates: dict[str, float]
 ) -> dict[str, float]:
-    """Seconds of each level, from traces: of one program that reads all, of tiles, of the parts of warps."""
+    """Compute the seconds of each memory level, from traces: of one program that reads all, of tiles, of the parts of warps."""
     of_tiles, of_warps = traced(m, n, k, *tile, itemsize=itemsize), traced(m, n, k, *warp_tile, itemsize=itemsize)
     a, b, c = (torch.empty(shape, device="meta") for shape in ((m, k), (k, n), (m, n)))
     amounts = {
@@ -159,7 +159,7 @@ def level_seconds(
 
 
 def is_the_slowest(output: Any, **case: Any) -> str:
-    """Check (seconds, level); "" if that level takes longest, and so long."""
+    """Return "" if (seconds, level) names the level that takes longest, and its time; else a message."""
     if not isinstance(output, (list, tuple)) or len(output) != 2 or type(output[0]) not in (int, float):
         return say("tiling.roofs.no_pair", levels=[*LEVELS], got=in_words(output))
     seconds, level = output

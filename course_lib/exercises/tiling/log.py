@@ -14,7 +14,7 @@ from course_lib.exercises.tiling.oracles import in_float32, product
 
 @triton.jit
 def strip_kernel(a_ptr, b_ptr, c_ptr, N, K, STRIP: tl.constexpr, STEP: tl.constexpr):
-    """Program (m, j) computes STRIP numbers of row m, in steps of STEP along K."""
+    """Compute STRIP numbers of row m in program (m, j), in steps of STEP along K."""
     m, cols = tl.program_id(0), tl.program_id(1) * STRIP + tl.arange(0, STRIP)
     total = tl.zeros((STRIP,), tl.float32)
     for k in range(0, K, STEP):
@@ -26,7 +26,7 @@ def strip_kernel(a_ptr, b_ptr, c_ptr, N, K, STRIP: tl.constexpr, STEP: tl.conste
 
 
 def first_matmul(a, b):
-    """a @ b, a strip of 64 numbers of one row for each program."""
+    """Compute a @ b, a strip of 64 numbers of one row for each program."""
     (M, K), N = a.shape, b.shape[1]
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
     strip_kernel[(M, N // 64)](a, b, c, N, K, STRIP=64, STEP=32)  # pyright: ignore[reportArgumentType]

@@ -44,7 +44,7 @@ last_tile_alone = every(_of_the_last_tile, say("tiling.tiled_matmul.keeps_the_la
 
 
 def whole_tiles_alone(trials: Sequence[GradedTrial]) -> str:
-    """Say so if what the partial tiles at the edges add is missing where there are some."""
+    """Return a remark if the contribution of partial tiles at the edges is missing where there are some, else ""."""
     ragged = [t for t in of_group(trials, "ragged") if t.difference]
     for axes in AXES:  # the fewest that explain it
         length, side = axes[0], SIDES[axes[0]]
@@ -119,7 +119,7 @@ pointers_go_on = [
 
 
 def groups_of_one_height(trials: Sequence[GradedTrial]) -> str:
-    """Say so if tiles are left out as they are where all groups of programs have one height."""
+    """Return a remark if the missing tiles are those of a grouped order whose groups all have one height, else ""."""
     looks = [_stored_by_such_groups(t) for t in trials if t.difference and t.evidence.launches]
     return say("tiling.matmul.groups_of_one_height") if looks and all(looks) else ""
 
@@ -140,7 +140,7 @@ def _stored_by_such_groups(trial: GradedTrial) -> bool:
 
 
 def small_tiles(trials: Sequence[Trial]) -> str:
-    """Say so if a is read more than twice as often as tiles of 64 would read it."""
+    """Return a remark if a is read more than twice as often as tiles of 64 would read it, else ""."""
     for trial in of_group(trials, "performance"):
         N = trial.inputs[-1]["b"].shape[-1]
         for launch in trial.evidence.launches:

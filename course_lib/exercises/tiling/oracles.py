@@ -31,13 +31,13 @@ in_float32 = sum_budget(lambda a, b, **_: a.double().abs() @ b.double().abs(), l
 
 
 def pieces(length: int, block: int) -> Iterator[int]:
-    """The length of each block into which a length is cut; the last may be short."""
+    """Yield the length of each block into which a length is cut; the last may be short."""
     return (min(block, length - start) for start in range(0, length, block))
 
 
 @triton.jit
 def probe(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Each program loads what a tile of a @ b needs, once, and stores something there: what counts is which bytes move."""
+    """Load what a tile of a @ b needs, once, in each program, and store something there: only the bytes moved count."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     seen = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
@@ -54,7 +54,7 @@ DTYPES = {2: torch.float16, 4: torch.float32}
 
 @cache
 def traced(m: int, n: int, k: int, bm: int, bn: int, bk: int = 64, itemsize: int = 4):
-    """The probe's trace."""
+    """Trace the probe kernel on an (m, n, k) product and return the trace."""
     a, b, c = (torch.ones(shape, dtype=DTYPES[itemsize]) for shape in ((m, k), (k, n), (m, n)))
     with trace() as t:
         grid = (len(list(pieces(m, bm))), len(list(pieces(n, bn))))
@@ -63,13 +63,13 @@ def traced(m: int, n: int, k: int, bm: int, bn: int, bk: int = 64, itemsize: int
 
 
 def moved(m: int, n: int, k: int, bm: int, bn: int) -> int:
-    """Elements that the tiles of a product load, tile by tile."""
+    """Count the elements that the tiles of a product load, tile by tile."""
     rows, columns = (np.array(list(pieces(length, block))) for length, block in ((m, bm), (n, bn)))
     return int(np.add.outer(rows, columns).sum()) * k
 
 
 def dealt(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]:
-    """(tiles, waves): each SM takes one tile, and when all have, the next wave begins."""
+    """Return (tiles, waves): each SM takes one tile, and when all have, the next wave begins."""
     tiles = [(i, j) for i, _ in enumerate(pieces(m, bm)) for j, _ in enumerate(pieces(n, bn))]
     waves, left = 0, list(tiles)
     while left:
@@ -80,14 +80,14 @@ def dealt(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]:
 def model_seconds(
     n: int, bm: int, bn: int, sms: int, flops_per_second: float, bytes_per_second: float, launch_seconds: float
 ) -> float:
-    """Seconds that the unit's model predicts for an (n, n, n) product of 2-byte numbers, n a multiple of 8: waves, or memory."""
+    """Predict the seconds of an (n, n, n) product of 2-byte numbers by the unit's model, n a multiple of 8: waves, or memory."""
     _, waves = dealt(n, n, bm, bn, sms)
     a_wave = 2 * bm * bn * n / (flops_per_second / sms)
     return launch_seconds + max(waves * a_wave, 3 * 2 * n * n / bytes_per_second)
 
 
 def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
-    """Spearman's rank correlation: 1 if both put the sizes in the same order."""
+    """Compute Spearman's rank correlation: 1 if both put the sizes in the same order."""
 
     def ranks(values: Sequence[float]) -> np.ndarray:
         _, inverse, counts = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
@@ -101,7 +101,7 @@ def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def fits_and_moves_least(output: Any, m: int, n: int, k: int, shared_bytes: int) -> str:
-    """Check a tile (bm, bn); "" if it fits and no other moves less, otherwise a sentence."""
+    """Return "" if a tile (bm, bn) fits and no other moves less, else a message."""
     said = say("tiling.best_tile.task", m=m, n=n, k=k, shared_bytes=shared_bytes)
     sides = [1 << p for p in range(4, 9)]
     if not isinstance(output, list) or [type(side) for side in output] != [int, int]:
@@ -124,7 +124,7 @@ def fits(bm: int, bn: int, shared_bytes: int) -> bool:
 
 
 def pads_least(output: Any, n: int, multiple: int) -> str:
-    """Check a padded size; "" if it is the next multiple, otherwise a sentence."""
+    """Return "" if a padded size is the next multiple, else a message."""
     said = say("tiling.pad_to_multiple.task", n=n, multiple=multiple)
     if type(output) is not int:
         return say("tiling.pad_to_multiple.no_number", given=said, got=in_words(output))
@@ -133,7 +133,7 @@ def pads_least(output: Any, n: int, multiple: int) -> str:
 
 
 def is_a_curve(output: Any, sizes: Sequence[int], **_: Any) -> str:
-    """ "" for a list of positive numbers, one for each size."""
+    """Return "" for a list of positive numbers, one for each size, else a message."""
     if not isinstance(output, list) or len(output) != len(sizes):
         return say("tiling.predicted_throughput.no_list", sizes=len(sizes), got=in_words(output))
     for n, speed in zip(sizes, output, strict=True):
@@ -143,7 +143,7 @@ def is_a_curve(output: Any, sizes: Sequence[int], **_: Any) -> str:
 
 
 def follows_the_model(output: Any, sizes: Sequence[int], **machine: Any) -> str:
-    """Check a curve; "" if it is that of the unit's model, otherwise a sentence."""
+    """Return "" if a curve of FLOP/s is that of the unit's model, else a message."""
     problem = is_a_curve(output, sizes)
     for n, found in zip(sizes, output if not problem else [], strict=False):
         expected = 2 * n**3 / model_seconds(n, **machine)
@@ -154,8 +154,8 @@ def follows_the_model(output: Any, sizes: Sequence[int], **machine: Any) -> str:
 
 
 def slows_down(output: Any, sizes: Sequence[int], **_: Any) -> str:
-    """Check that each size which 8 does not divide is slower than the next multiple of 8 in the same answer, by at most 20
-    times. That multiple is among the sizes. Waves are not checked."""
+    """Return "" if each size that 8 does not divide is slower than the next multiple of 8 in the same answer, by at most 20 times; else a
+    message. That multiple is among the sizes. Waves are not checked."""
     problem = is_a_curve(output, sizes)
     speed = dict(zip(sizes, output if not problem else [], strict=False))
     for n, found in speed.items():
@@ -168,7 +168,7 @@ def slows_down(output: Any, sizes: Sequence[int], **_: Any) -> str:
 
 
 def ranks_the_measured(output: Any, sizes: Sequence[int], **_: Any) -> str:
-    """Check a curve; "" if it ranks sizes nearly as the measured speeds do, otherwise a sentence."""
+    """Return "" if a curve ranks sizes nearly as the measured speeds do, else a message."""
     problem = is_a_curve(output, sizes)
     if problem:
         return problem
@@ -177,13 +177,13 @@ def ranks_the_measured(output: Any, sizes: Sequence[int], **_: Any) -> str:
 
 
 def with_the_measured(output: Sequence[float], sizes: Sequence[int]) -> float:
-    """The rank correlation of these speeds with those that an H200 reached."""
+    """Return the rank correlation of these speeds with those measured on an H200."""
     speeds = dict(measured("mystery_plot")["curve"]["points"])
     return rank_correlation(output, [speeds[n] for n in sizes])
 
 
 def is_an_order(output: Any, grid_m: int, grid_n: int, **_: Any) -> str:
-    """ "" if each tile of the grid has one program."""
+    """Return "" if each tile of the grid has one program, else a message."""
     said = say("tiling.order.grid", grid_m=grid_m, grid_n=grid_n)
     wrong = [
         (pid, tile)
@@ -204,7 +204,7 @@ def is_an_order(output: Any, grid_m: int, grid_n: int, **_: Any) -> str:
 
 
 def finishes_groups(output: Any, grid_m: int, grid_n: int, group: int, **_: Any) -> str:
-    """Programs go through `group` rows of tiles before the next rows begin, column by column."""
+    """Return "" if programs go through `group` rows of tiles, column by column, before the next rows begin; else a message."""
     problem = is_an_order(output, grid_m, grid_n)
     for pid, tile in enumerate(output if not problem else []):
         m, n = tile
@@ -226,7 +226,7 @@ def finishes_groups(output: Any, grid_m: int, grid_n: int, group: int, **_: Any)
 
 
 def saves_traffic(output: Any, **arguments: int) -> str:
-    """DRAM bytes of the L2 model, against row order."""
+    """Return "" if the L2 model reads few enough DRAM bytes, against row order; else a message."""
     grid_m, grid_n = arguments.get("grid_m") or arguments["side"], arguments.get("grid_n") or arguments["side"]
     problem = is_an_order(output, grid_m, grid_n)
     if problem:
@@ -238,8 +238,7 @@ def saves_traffic(output: Any, **arguments: int) -> str:
 def dram_share(
     order: Sequence[Sequence[int]], M: int, N: int, K: int = 16, at_once: int = 132, tiles: int = 320
 ) -> float:
-    """DRAM bytes that an order of tiles needs, divided by those that row order needs, with an L2 that holds `tiles`
-    tiles of a and b."""
+    """Return the DRAM bytes that an order of tiles needs, divided by those of row order, with an L2 that holds `tiles` tiles of a and b."""
     own = MissCurve(matmul_tiles(np.array(order), K, at_once)).read_bytes(tiles)
     return float(own / _bytes_by_rows(M, N, K, at_once, tiles))
 
@@ -250,7 +249,7 @@ def _bytes_by_rows(M: int, N: int, K: int, at_once: int, tiles: int) -> float:
 
 
 def touches(output: Any, side: int, **_: int) -> str:
-    """Check that each tile lies next to the one before it."""
+    """Return "" if each tile lies next to the one before it, else a message."""
     problem = is_an_order(output, side, side)
     for pid, (one, two) in enumerate(itertools.pairwise(output) if not problem else []):
         if abs(one[0] - two[0]) + abs(one[1] - two[1]) != 1:
@@ -266,7 +265,7 @@ def touches(output: Any, side: int, **_: int) -> str:
 
 
 def stays_near(output: Any, side: int, **_: int) -> str:
-    """Every 4, 16, 64, ... programs in a row, from the start of such a piece, fill a square."""
+    """Return "" if every 4, 16, 64, ... programs in a row, from the start of such a piece, fill a square; else a message."""
     problem = is_an_order(output, side, side)
     width = 2
     while not problem and width < side:

@@ -79,7 +79,7 @@ def _either_way(op: Operation) -> tuple[int, int, int]:
 
 
 def triples(a: torch.Tensor, b: torch.Tensor, bm: int, bn: int, bk: int) -> list[tuple[int, int, int]]:
-    """The product of each triple of tiles, as `_either_way` writes it."""
+    """List the triples of tiles that a tiled product multiplies, as `_either_way` writes them."""
     return [
         (min(m, n), k, max(m, n))
         for m in pieces(a.shape[0], bm)
@@ -89,7 +89,7 @@ def triples(a: torch.Tensor, b: torch.Tensor, bm: int, bn: int, bk: int) -> list
 
 
 def not_cut(trials: Sequence[GradedTrial]) -> str:
-    """Say which axis is not cut, if the products are those of tiles but for that."""
+    """Return a remark that names the axis that is not tiled, if the products are right otherwise; else ""."""
     for axis, piece in {"M": "bm", "N": "bn", "K": "bk"}.items():
         if all(_takes_all(t, axis, piece) for t in of_group(trials, "plain")):
             return say("tiling.tiled_matmul.not_cut", axis=axis, piece=piece)
@@ -146,13 +146,13 @@ TILE = 64  # with tiles of this side or larger, all points can be had
 
 
 def tile_traffic(a: torch.Tensor, b: torch.Tensor) -> int:
-    """Bytes that a product in tiles of 64 x 64 moves, with room for a sum in two float32 parts, written and read."""
+    """Count the bytes that a product in tiles of 64 x 64 moves, with room for a sum in two float32 parts, written and read."""
     M, K, N = a.shape[-2], a.shape[-1], b.shape[-1]
     return a.element_size() * (M * N + moved(M, N, K, TILE, TILE)) + 2 * 2 * 4 * M * N
 
 
 def compulsory_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
-    """Bytes of a and b, read once, and of the result, written once."""
+    """Count the bytes of a and b, read once, and of the result, written once."""
     return a.element_size() * (a.numel() + b.numel() + a.shape[-2] * b.shape[-1])
 
 

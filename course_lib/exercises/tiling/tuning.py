@@ -37,18 +37,18 @@ FULL = 2 / 3  # of the shared memory that a program may have: with less, too few
 
 
 def least_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
-    """Bytes that a product in tiles of 128 x 256 moves."""
+    """Count the bytes that a product in tiles of 128 x 256 moves."""
     (M, K), N = a.shape, b.shape[1]
     return a.element_size() * (M * N + moved(M, N, K, *LARGE))
 
 
 def spilled(fact: Compiled) -> str:
-    """ "" if a kernel keeps all in registers, or how much it does not."""
+    """Return "" if a kernel spills no registers, or a message on how much it does."""
     return say("tiling.tune.spilled", bytes=fact.spill_bytes or 0) if fact.spills or fact.spill_bytes else ""
 
 
 def without_wgmma(fact: Compiled) -> str:
-    """ "" if a kernel multiplies by wgmma, or by what it does."""
+    """Return "" if a kernel multiplies by wgmma, or a message on the instruction that it uses."""
     if any(name.startswith("wgmma") for name in fact.tensor_instructions):
         return ""
     return (
@@ -59,24 +59,24 @@ def without_wgmma(fact: Compiled) -> str:
 
 
 def half_empty(fact: Compiled) -> str:
-    """ "" if tiles fill shared memory, or how much of it they take."""
+    """Return "" if tiles fill shared memory, or a message on how much of it they take."""
     if fact.shared_bytes >= FULL * fact.shared_limit:
         return ""
     return say("tiling.tune.half_empty", bytes=fact.shared_bytes, limit=fact.shared_limit)
 
 
 def on_hopper(trials: Sequence[GradedTrial]) -> list[Compiled]:
-    """Return what the compiler says of these kernels for an H100 or H200."""
+    """List the compiler's reports on these kernels for an H100 or H200."""
     return [fact for t in trials for fact in t.evidence.compiled if fact.gpu == "sm_90"]
 
 
 def too_many_sums(trials: Sequence[GradedTrial]) -> str:
-    """Say so if a thread has more sums than registers."""
+    """Return a remark if a thread has more accumulators than registers, else ""."""
     return say("tiling.tune.256_x_256") if any(map(spilled, on_hopper(trials))) else ""
 
 
 def too_many_stages(trials: Sequence[GradedTrial]) -> str:
-    """Say so if the stages do not fit into shared memory."""
+    """Return a remark if the pipeline stages do not fit into shared memory, else ""."""
     return (
         say("tiling.tune.five_stages_too_much_shared_memory")
         if any(fact.shared_bytes > fact.shared_limit > 0 for fact in on_hopper(trials))
@@ -85,7 +85,7 @@ def too_many_stages(trials: Sequence[GradedTrial]) -> str:
 
 
 def small_tile(trials: Sequence[GradedTrial]) -> str:
-    """Say so if the tiles are so small that too much is moved, which their stages cannot mend."""
+    """Return a remark if the tiles are so small that too many bytes are moved, which more stages cannot mend; else ""."""
     for t in of_group(trials, "performance"):
         moved_bytes = sum(f.read_bytes + f.written_bytes for launch in t.evidence.launches for f in launch.footprints)
         if moved_bytes > 1.05 * least_bytes(**t.inputs[-1]):
@@ -94,7 +94,7 @@ def small_tile(trials: Sequence[GradedTrial]) -> str:
 
 
 def too_few_stages(trials: Sequence[GradedTrial]) -> str:
-    """Say so if shared memory has room for more."""
+    """Return a remark if shared memory has room for more stages, else ""."""
     return (
         say("tiling.tune.short_steps") if any(fact.accepted and half_empty(fact) for fact in on_hopper(trials)) else ""
     )
@@ -143,13 +143,13 @@ tune = Exercise(
 
 
 def shares_bytes(a: torch.Tensor, b: torch.Tensor, splits: int) -> int:
-    """Bytes that tiles of 64 x 64 move, and those of a float32 part for each share, written and read."""
+    """Count the bytes that tiles of 64 x 64 move, and those of a float32 partial sum for each split, written and read."""
     (M, K), N = a.shape, b.shape[1]
     return a.element_size() * (M * N + moved(M, N, K, TILE, TILE)) + 2 * 4 * splits * M * N
 
 
 def of_whole_shares(a: torch.Tensor, b: torch.Tensor, splits: int) -> torch.Tensor | None:
-    """The product, if each share is K // splits long."""
+    """Compute the product as if each split were K // splits long; None where that is right."""
     end = a.shape[1] // splits * splits
     return product(a[:, :end], b[:end]) if 0 < end < a.shape[1] else None
 

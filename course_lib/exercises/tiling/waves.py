@@ -91,7 +91,7 @@ MISALIGNED = [1025, 1026, 1028, 1032, 2047, 2048, 3002, 3008, 4100, 4104]
 
 @cache
 def measured_sizes() -> list[int]:
-    """The sizes of the recorded curve."""
+    """List the sizes of the recorded curve."""
     return [n for n, _ in measured("mystery_plot")["curve"]["points"]]
 
 

@@ -28,20 +28,20 @@ def sized(name: str, group: str, c: Config, /, **more: Any) -> Case:
 
 
 def config(**sizes: int) -> Config:
-    """The configuration of these sizes; other arguments of a case are left out."""
+    """Make the configuration of these sizes; other arguments of a case are ignored."""
     return Config(**{name: sizes[name] for name in SIZES})
 
 
 @cache
 def parameters_of(c: Config) -> int:
-    """Count the parameters of a model that is never made."""
+    """Count the parameters of a model, on the meta device."""
     with torch.device("meta"):
         return sum(p.numel() for p in GPT(c).parameters())
 
 
 @cache
 def kept_of(c: Config, batch: int, n: int) -> int:
-    """Count the bytes between forward and backward of our model in bfloat16, with the course's kernels in its slots.
+    """Count the bytes saved between forward and backward of the course's model in bfloat16, with the course's kernels in its slots.
 
     A number for each layer and the rest, linear in layers: few are run, and the others are as many more.
     """
@@ -58,20 +58,20 @@ def _kept(c: Config, batch: int, n: int) -> int:
 
 
 def memory_of(batch: int, n: int, **sizes: int) -> tuple[int, int, int]:
-    """(parameters, bytes of weights, gradients and optimizer, bytes kept for backward), counted."""
+    """Count (parameters, bytes of weights, gradients and optimizer, bytes saved for backward)."""
     c = config(**sizes)
     return parameters_of(c), state_of(c), kept_of(c, batch, n)
 
 
 def state_of(c: Config) -> int:
-    """Bytes of bfloat16 weights and gradients, and of the float32 master, m and v."""
+    """Count the bytes of bfloat16 weights and gradients, and of the float32 master, m and v."""
     with torch.device("meta"):
         weights = list(GPT(c).bfloat16().parameters())
     return sum(2 * p.nbytes + 3 * p.numel() * 4 for p in weights)
 
 
 def says(part: int, name: str, told: str) -> Callable[..., str]:
-    """Make a check of one of three whole numbers."""
+    """Make a function that returns "" if one of three whole numbers is right, else a message."""
 
     def look(output: Any, **arguments: Any) -> str:
         if not isinstance(output, list) or len(output) != 3:
@@ -99,7 +99,7 @@ def _named(arguments: dict[str, Any]) -> str:
 
 
 def off_by(wrong: Callable[..., float], part: int) -> Callable[..., bool]:
-    """Make a matcher: a number is off by so much."""
+    """Make a function that tells whether the number at `part` is off by `wrong` of the arguments."""
 
     def matches(output: Any, **arguments: Any) -> bool:
         amount = wrong(**arguments)
@@ -190,14 +190,14 @@ def flops_of(c: Config, batch: int, n: int) -> int:
 def cost_of(
     batch: int, n: int, tokens: float, flops_per_second: float, mfu: float, dollars: float, **sizes: int
 ) -> tuple:
-    """(FLOPs of a step, its seconds, dollars of the run)."""
+    """Compute (FLOPs of a step, its seconds, dollars of the run)."""
     step = flops_of(config(**sizes), batch, n)
     seconds = step / (flops_per_second * mfu)
     return step, seconds, tokens / (batch * n) * seconds / 3600 * dollars
 
 
 def costs(part: int, name: str, unit: str) -> Callable[..., str]:
-    """Make a check of one of three numbers."""
+    """Make a function that returns "" if one of three numbers is right, else a message."""
 
     def look(output: Any, **arguments: Any) -> str:
         if not isinstance(output, list) or len(output) != 3:
@@ -224,13 +224,13 @@ def _first_is(guess: Callable[..., float]) -> Callable[..., bool]:
 
 
 def with_the_embedding(batch: int, n: int, **arguments: Any) -> float:
-    """6 N D with every parameter for N, and attention besides."""
+    """Compute the FLOPs 6 N D with every parameter counted in N, and attention besides."""
     c = config(**arguments)
     return flops_of(c, batch, n) + 6 * batch * n * (c.vocab * c.width + (2 * c.layers + 1) * c.width)
 
 
 def whole_square(batch: int, n: int, **arguments: Any) -> float:
-    """Attention over all pairs, future keys among them."""
+    """Compute the FLOPs with attention over all pairs, future keys among them."""
     c = config(**arguments)
     return flops_of(c, batch, n) + 12 * batch * c.layers * c.width * n * (n - 1) // 2
 

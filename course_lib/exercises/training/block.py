@@ -20,13 +20,13 @@ from tritontrace.results import Steps
 
 @cache
 def of_torch(**arguments: Any) -> dict[str, Any]:
-    """Report the run with torch's operations."""
+    """Return the report of a run with torch's operations."""
     return there(run_swapped(leave_as_it_is, **arguments))
 
 
 @cache
 def of_kernels(**arguments: Any) -> dict[str, Any]:
-    """Report the run with all kernels, as they are meant to be used."""
+    """Return the report of a run with all kernels, correctly swapped in."""
 
     def swap_in(model, kernels):
         model.ops = differentiable(kernels)
@@ -35,7 +35,7 @@ def of_kernels(**arguments: Any) -> dict[str, Any]:
 
 
 def right(**arguments: Any) -> dict[str, Any]:
-    """Report the right run: torch's, or where the kernels' results are scaled, theirs. No answer that computes with torch gets those."""
+    """Return the report of the right run: torch's, or where the kernels' results are scaled, theirs, which torch cannot imitate."""
     return of_torch(**arguments) if arguments.get("factor", 1.0) == 1 else of_kernels(**arguments)
 
 
@@ -45,7 +45,7 @@ def _whose(arguments: dict[str, Any]) -> str:
 
 
 def every_parameter(output: Any, **arguments: Any) -> str:
-    """Check that each parameter has torch's gradient in the first step; "" or a sentence."""
+    """Return "" if each parameter has torch's gradient in the first step, else a message."""
     expected = right(**arguments)["gradients"]
     for name, gradient in expected.items():
         found = output["gradients"].get(name)
@@ -57,7 +57,7 @@ def every_parameter(output: Any, **arguments: Any) -> str:
 
 
 def same_losses(output: Any, **arguments: Any) -> str:
-    """Check the losses, step by step; "" or a sentence."""
+    """Return "" if the losses are right, step by step; else a message."""
     expected = right(**arguments)["losses"]
     for step, (a, b) in enumerate(zip(output["losses"], expected, strict=True)):
         if not abs(a - b) <= CLOSE:
@@ -66,12 +66,12 @@ def same_losses(output: Any, **arguments: Any) -> str:
 
 
 def runs_on_kernels(output: Any, **arguments: Any) -> str:
-    """Check that kernels are launched at all: torch's own operations train as well; "" or a sentence."""
+    """Return "" if any kernel is launched, else a message: torch's own operations train as well."""
     return "" if output["launches"] else say("training.swap_in.no_launch")
 
 
 def launches(output: Any, **arguments: Any) -> str:
-    """Check that all slots use the kernels, and none of them twice; "" or a sentence."""
+    """Return "" if all slots use the kernels, and none of them twice; else a message."""
     expected = of_kernels(**arguments)["launches"]
     for name, count in expected.items():
         found = output["launches"].get(name, 0)
@@ -81,14 +81,14 @@ def launches(output: Any, **arguments: Any) -> str:
 
 
 def keeps_little(output: Any, **arguments: Any) -> str:
-    """Check what lies between forward and backward; "" or a sentence. Nothing is credited to who has no way back."""
+    """Return "" if no more is saved between forward and backward than the kernels need, else a message. Gradients must be right."""
     if problem := every_parameter(output, **arguments):
         return problem
     return too_much(output["kept"], **arguments)
 
 
 def too_much(kept: int, /, **arguments: Any) -> str:
-    """Say that more is kept than the kernels need; "" or a sentence."""
+    """Return a message if more bytes are saved than the kernels need, else ""."""
     allowed = of_kernels(**arguments)["kept"]
     return "" if kept <= 1.02 * allowed else say("training.swap_in.kept", kept=kept, allowed=allowed)
 
@@ -104,7 +104,7 @@ SIGNS: dict[tuple[int, str], Callable[[int], int]] = {
 
 
 def in_the_log(seen: Steps, /, layers: int, **_: Any) -> str:
-    """Check that the log has the operations of each kernel as often as it should be launched; "" or a sentence."""
+    """Return "" if the log has the operations of each kernel as often as it should be launched, else a message."""
     for (half, name), count in SIGNS.items():
         if (found := seen.operations[half].count(name)) != count(layers):
             half_of_it = "forward" if half == 0 else "backward"
@@ -113,7 +113,7 @@ def in_the_log(seen: Steps, /, layers: int, **_: Any) -> str:
 
 
 def used_later(seen: Steps, /, **arguments: Any) -> str:
-    """Check the bytes that the log shows to be kept and used; "" or a sentence."""
+    """Return "" if the log shows few enough bytes saved and used, else a message."""
     return too_much(seen.kept, **arguments)
 
 

@@ -19,7 +19,7 @@ SMALL_FILE = say("training.checkpoint.small_file")
 
 @cache
 def straight(**arguments: Any) -> list[float]:
-    """The losses of the run without a checkpoint."""
+    """Return the losses of the run without a checkpoint."""
     return run_straight(**arguments)
 
 
@@ -40,13 +40,13 @@ def _small(output: Any) -> bool:
 
 
 def same_step(output: Any, before: int, **_: Any) -> str:
-    """Check the step after loading; "" or a sentence."""
+    """Return "" if the step after loading is right, else a message."""
     step = step_of(_text(output, "loaded"))
     return "" if step == before else say("training.checkpoint.step", step=step, before=before)
 
 
 def first_loss(output: Any, before: int, **arguments: Any) -> str:
-    """Check the first loss after loading: the weights, the tokens and what is hidden decide it; "" or a sentence."""
+    """Return "" if the first loss after loading is right, else a message: the weights, the tokens and what is hidden decide it."""
     if _small(output):
         return SMALL_FILE
     right, seen = straight(before=before, **arguments)[before], _resumed(output, arguments["after"])[:1]
@@ -54,7 +54,7 @@ def first_loss(output: Any, before: int, **arguments: Any) -> str:
 
 
 def later_losses(output: Any, before: int, **arguments: Any) -> str:
-    """Check all losses after loading: moments, rate and the loader's next epoch, too; "" or a sentence."""
+    """Return "" if all losses after loading are right, else a message: moments, rate and the loader's next epoch decide them."""
     if _small(output):
         return SMALL_FILE
     right, resumed = straight(before=before, **arguments)[before:], _resumed(output, arguments["after"])
@@ -67,14 +67,14 @@ def later_losses(output: Any, before: int, **arguments: Any) -> str:
 
 
 def undisturbed(output: Any, before: int, after: int, **arguments: Any) -> str:
-    """Check that the run that was saved goes on as it would have; "" or a sentence."""
+    """Return "" if the run that was saved goes on as it would have, else a message."""
     right = straight(before=before, after=after, **arguments)[before:]
     went_on = list(losses_from(_text(output, "after"), after))
     return "" if went_on == right else say("training.checkpoint.disturbed")
 
 
 def stays_whole(output: Any, before: int, after: int, **arguments: Any) -> str:
-    """Check that a save that fails leaves a file that loads; "" or a sentence."""
+    """Return "" if a save that fails leaves a file that loads, else a message."""
     first_losses, whole = _text(output, "kept"), _text(output, "whole")
     right = straight(before=before, after=after, **arguments)[before:]
     if first_losses and (first_losses == _text(output, "file") or list(losses_from(whole, after)) == right):
@@ -88,13 +88,13 @@ def _said(losses: list[Any]) -> str:
 
 
 def missing_for(loss: float, **arguments: Any) -> Sequence[str]:
-    """The fewest parts without which a loaded run has this first loss; none if there are no such parts."""
+    """Return the fewest parts of a checkpoint without which a loaded run has this first loss; () if there are none."""
     choices = (missing for count in range(1, 1 + len(PARTS)) for missing in combinations(PARTS, count))
     return next((missing for missing in choices if first_loss_without(missing, **arguments) == loss), ())
 
 
 def missing_parts(trials: Sequence[Trial]) -> str:
-    """Name the parts without which a run has the first loss that was seen; "" or a sentence."""
+    """Return a remark that names the parts of a checkpoint without which a run has the first loss that was seen, else ""."""
     for trial in trials:
         for call, output in trial.calls:
             seen = _resumed(output, call["after"])[:1]

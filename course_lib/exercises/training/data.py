@@ -18,13 +18,13 @@ OFTEN = 3  # times as often as its share, and ten times more: no place of an eve
 
 
 def batches(name: str, group: str, /, **changes: Any) -> Case:
-    """Make a case: a file of so many tokens, asked for batches of one split."""
+    """Make a case: a file of this many tokens, asked for batches of one split."""
     usual = {"tokens": 100, "split": "train", "batch": 8, "context": 7, "draws": 60, "seed": 1, "times": 1}
     return fixed(name, group, **(usual | changes))
 
 
 def starts_of(tokens: int, split: str, context: int) -> range:
-    """List where the windows of a split may begin: they and their targets lie in it. The first nine tenths are for training."""
+    """Return the places where the windows of a split may begin, with their targets inside it. The first nine tenths are for training."""
     first, end = (0, tokens * 9 // 10) if split == "train" else (tokens * 9 // 10, tokens)
     return range(first, end - context)
 
@@ -35,7 +35,7 @@ def _place_of(tokens: int, seed: int) -> dict[int, int]:
 
 
 def by_places(problem: Callable[..., Any]) -> Callable[..., Any]:
-    """Ask `problem` of an output in which each token is the place where it stands in the file, or -1: as if the file were 0, 1, 2, ..."""
+    """Decorate a check so that each token of the output is replaced by its place in the file, or -1: as if the file were 0, 1, 2, ..."""
 
     @wraps(problem)
     def asked(output: Any, tokens: int, seed: int, **arguments: Any) -> Any:
@@ -51,7 +51,7 @@ def by_places(problem: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pieces(output: Any, batch: int, context: int, **_: Any) -> str:
-    """Check that tokens are (batch, context) pieces of the text, int64; "" or a sentence."""
+    """Return "" if tokens are (batch, context) pieces of the text, int64; else a message."""
     if output["shape"] != [[batch, context]] * 2:
         return say(
             "training.get_batch.shape",
@@ -65,7 +65,7 @@ def pieces(output: Any, batch: int, context: int, **_: Any) -> str:
 
 
 def shifted(output: Any, **_: Any) -> str:
-    """Check that each target is the token behind; "" or a sentence."""
+    """Return "" if each target is the following token, else a message."""
     for row, target in zip(output["rows"], output["targets"], strict=True):
         if target != [place + 1 for place in row]:
             return say("training.get_batch.targets", places=str(row), targets=str(target))
@@ -73,14 +73,14 @@ def shifted(output: Any, **_: Any) -> str:
 
 
 def inside(output: Any, tokens: int, split: str, context: int, **_: Any) -> str:
-    """Check that windows and targets lie in their split; "" or a sentence."""
+    """Return "" if windows and targets lie in their split, else a message."""
     may = starts_of(tokens, split, context)
     out = next((row for row in output["rows"] if row[0] not in may), None)
     return say("training.get_batch.outside", split=repr(split), start=out[0], first=may[0], last=may[-1]) if out else ""
 
 
 def everywhere(output: Any, tokens: int, split: str, context: int, **_: Any) -> str:
-    """Check that every place of a split is drawn, sooner or later, and none much more often than its share; "" or a sentence."""
+    """Return "" if every place of a split is drawn, sooner or later, and none much more often than its share; else a message."""
     may, drawn = starts_of(tokens, split, context), Counter(row[0] for row in output["rows"])
     missing = [place for place in may if place not in drawn]
     if missing:
@@ -96,7 +96,7 @@ def everywhere(output: Any, tokens: int, split: str, context: int, **_: Any) -> 
 
 
 def far(output: Any, tokens: int, split: str, context: int, times: int, **_: Any) -> str:
-    """Check that windows come from each quarter of a split of a long file, and from no other; "" or a sentence."""
+    """Return "" if windows come from each quarter of a split of a long file, and from no other split; else a message."""
     may = starts_of(tokens * times, split, context)
     first = [row[0] * times for row in output["rows"]]  # of the places that hold this number, the first
     if out := next((place for place in first if not may[0] - times < place <= may[-1]), None):
@@ -110,14 +110,14 @@ def far(output: Any, tokens: int, split: str, context: int, times: int, **_: Any
 
 
 def taken(output: Any, tokens: int, times: int, **_: Any) -> str:
-    """Tell how much of the file a batch took. No points hang on it: the student's own process says it."""
+    """Return a message on how much of the file a batch read into memory. It decides no points: the student's own process reports it."""
     size, read = 2 * tokens * times, output["read"]
     told = say("training.get_batch.took", read=read, size=size)
     return told if read < size / 10 else say("training.get_batch.took_all", given=told)
 
 
 def by_the_generator(output: Any, batch: int, **_: Any) -> str:
-    """Check that the generator, and nothing else, decides which windows are drawn; "" or a sentence."""
+    """Return "" if the generator, and nothing else, decides which windows are drawn; else a message."""
     batches = [output["rows"][i : i + batch] for i in range(0, len(output["rows"]), batch)]
     if output["again"] != batches[0]:
         return say("training.get_batch.other_batch")
@@ -127,7 +127,7 @@ def by_the_generator(output: Any, batch: int, **_: Any) -> str:
 
 
 def in_small(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
-    """Say `sentence` if every result of a file is so in which each number stands once."""
+    """Make a matcher that returns `sentence` if every result satisfies `matches`, for files in which each number occurs once."""
     return for_cases(lambda case: case.group != "large", every(by_places(matches), sentence))
 
 

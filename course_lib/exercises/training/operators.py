@@ -16,7 +16,7 @@ from tritontrace.results import described
 
 
 def normed(M: int, N: int, dtype: torch.dtype = FP32, fake: bool = False):
-    """Return a function that draws x (M, N), weight (N,), fake, whether the operator is asked about tensors without data, too, and dy."""
+    """Return a function that draws x (M, N), weight (N,), fake (whether the operator is also called on fake tensors), and dy."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         x, dy = (torch.randn(M, N, generator=g, device=g.device).to(dtype) for _ in range(2))
@@ -31,7 +31,7 @@ def normed(M: int, N: int, dtype: torch.dtype = FP32, fake: bool = False):
 
 
 def with_gradients(x, weight, fake: bool, dy) -> tuple[Any, ...]:
-    """(y, dx, dweight) in float64 and, if it is asked for, what tensors without data must look like."""
+    """Compute (y, dx, dweight) in float64 and, with `fake`, the shape that the operator must return for fake tensors."""
     with torch.enable_grad():
         leaves = [t.double().detach().requires_grad_() for t in (x, weight)]
         y = leaves[0] * torch.rsqrt(leaves[0].square().mean(-1, keepdim=True) + 1e-6) * leaves[1]
@@ -40,7 +40,7 @@ def with_gradients(x, weight, fake: bool, dy) -> tuple[Any, ...]:
 
 
 def norm_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """A rounding of the result, and sums in float32: along a row, or of a column down all rows."""
+    """Return the error bound: a rounding of the result, and sums in float32, along a row, or of a column down all rows."""
     x, weight, dy = (arguments[name].double() for name in ("x", "weight", "dy"))
     rstd = torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
     error = (2 * sum(x.shape) ** 0.5 + 8) * EPS32
@@ -51,7 +51,7 @@ def norm_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str,
 
 
 def without(name: str) -> Any:
-    """Make a slip: a gradient in which one of dy, weight is left out."""
+    """Make the wrong formula of a gradient without one of dy, weight."""
 
     def wrong(x, weight, fake: bool, dy) -> tuple[Any, ...]:
         return with_gradients(x, weight, False, torch.ones_like(dy) if name == "dy" else dy)

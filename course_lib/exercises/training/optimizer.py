@@ -25,7 +25,7 @@ TORCHS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 
 def by_torch(rule: str, start: float, gradients: list[float], lr: float) -> tuple[float, ...]:
-    """The weight after each step of torch's optimizer, in float64."""
+    """Return the weight after each step of torch's optimizer, in float64."""
     p = torch.tensor([start], dtype=torch.float64, requires_grad=True)
     optimizer, found = TORCHS[rule]([p], lr), []
     for gradient in gradients:
@@ -36,12 +36,12 @@ def by_torch(rule: str, start: float, gradients: list[float], lr: float) -> tupl
 
 
 def steps(name: str, rule: str, gradients: list[float], lr: float = 0.1, start: float = 1.0) -> Case:
-    """Make a case of one weight that sees these gradients, in the group of its rule."""
+    """Make a case of one weight that gets these gradients, in the group of its rule."""
     return fixed(name, rule, rule=rule, start=start, gradients=gradients, lr=lr)
 
 
 def alike(wrong: Callable[..., list[float]]) -> Callable[..., bool]:
-    """Make a matcher: the weights are those that `wrong` gives, where that is not what is right."""
+    """Make a function that tells whether the weights are those that `wrong` gives, where that is not right."""
 
     def matches(output: Any, **arguments: Any) -> bool:
         guess, right = wrong(**arguments), by_torch(**arguments)
@@ -55,12 +55,12 @@ def alike(wrong: Callable[..., list[float]]) -> Callable[..., bool]:
 
 
 def of_rule(rule: str, matches: Callable[..., bool], sentence: str) -> Callable[..., str]:
-    """Say `sentence` if every result of this rule is so."""
+    """Make a matcher that returns `sentence` if every result of this rule satisfies `matches`."""
     return for_cases(lambda case: case.group == rule, every(matches, sentence))
 
 
 def uncorrected(rule: str, start: float, gradients: list[float], lr: float) -> list[float]:
-    """Adam without its bias corrections."""
+    """Return the weights of Adam without its bias corrections."""
     p, m, v, found = start, 0.0, 0.0, []
     for g in gradients:
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
@@ -70,7 +70,7 @@ def uncorrected(rule: str, start: float, gradients: list[float], lr: float) -> l
 
 
 def outside(rule: str, start: float, gradients: list[float], lr: float) -> list[float]:
-    """Adam that divides the root of v by 1 - 0.999^t, and not v."""
+    """Return the weights of an Adam that divides the root of v by 1 - 0.999^t, and not v."""
     p, m, v, found = start, 0.0, 0.0, []
     for t, g in enumerate(gradients, 1):
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
@@ -80,7 +80,7 @@ def outside(rule: str, start: float, gradients: list[float], lr: float) -> list[
 
 
 def averaged(rule: str, start: float, gradients: list[float], lr: float) -> list[float]:
-    """Momentum as a mean: 0.9 of the old and 0.1 of the new."""
+    """Return the weights of momentum as a mean: 0.9 of the old and 0.1 of the new."""
     p, m, found = start, 0.0, []
     for g in gradients:
         m = 0.9 * m + 0.1 * g
@@ -131,7 +131,7 @@ BETA1, BETA2, EPS = 0.9, 0.95, 1e-8
 def weights(
     n: int, low: torch.dtype | None = None, *, step: int = 1000, decay: float = 0.0, small: bool = False
 ) -> Callable[[torch.Generator], dict[str, Any]]:
-    """Return a function that draws p, g, m, v, low and what AdamW is told.
+    """Return a function that draws p, g, m, v, low and AdamW's other arguments.
 
     A late step without decay and with gradients far above eps, so that each of these can be wrong alone. low: the dtype of
     the model's rounded copy of p and of the gradient;  small: gradients near eps.
@@ -160,7 +160,7 @@ def stepped(
     inside: bool = False,
     folded: bool = False,
 ) -> Callable[..., tuple]:
-    """One step of AdamW in float64, p, m, v and the rounded p; or one with a mistake in it.
+    """Make a function for one step of AdamW in float64, which returns p, m, v and the rounded p; or one with a mistake in it.
 
     exponent    how many steps later than it is the bias corrections take it to be;  corrected: which of m and v have one
     sign        -1: the step goes up
@@ -183,23 +183,23 @@ def stepped(
 
 
 def near(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Allow a few float32 roundings of each term, and those of the result's dtype."""
+    """Return the error bound of a few float32 roundings of each term, and those of the result's dtype."""
     terms = expected.abs() + arguments["m"].double().abs() + arguments["g"].double().abs() + 4 * arguments["lr"]
     return roundings(expected, dtype, 2) + 8 * EPS32 * terms
 
 
 def least_bytes(p: torch.Tensor, g: torch.Tensor, low: torch.Tensor | None, **_: Any) -> int:
-    """p, m, v read and written, g read, low written: 28 bytes per parameter, in half precision, too."""
+    """Count the bytes of a step: p, m, v read and written, g read, low written: 28 bytes per parameter, in half precision, too."""
     return 24 * p.numel() + g.nbytes + (0 if low is None else low.nbytes)
 
 
 def from_the_rounded(low: torch.Tensor | None, **call: Any) -> tuple | None:
-    """A step that begins from the model's rounded weights."""
+    """Compute a step that begins from the model's rounded weights; None where there are none."""
     return None if low is None else stepped()(**(call | {"p": low.float()}), low=low)
 
 
 def slip(says: str, wrong: Callable[..., tuple | None] | None = None, **mistake: Any) -> Misconception:
-    """Find a mistake in the new p."""
+    """Make a Misconception about the new p."""
     return Misconception(wrong or stepped(**mistake), says, stepped())
 
 

@@ -13,7 +13,7 @@ from course_lib.workloads.launched import Kernels
 
 
 def differentiable(kernels: Kernels) -> Ops:
-    """Slots of a model that use these kernels both ways. What each saves is what a hand-written kernel saves."""
+    """Make the slots of a model that use these kernels forward and backward, and save only what a hand-written kernel saves."""
 
     def norm_of(x: Tensor, weight: Tensor) -> Tensor:
         return _Launched.apply("norm", kernels, lambda given, made: (*given, made[1]), x, weight)
@@ -48,7 +48,7 @@ class _Launched(torch.autograd.Function):
 
 
 class SavedBytes:
-    """Bytes of the storages that autograd keeps while this is open, each once; weights, and what is there anyway, do not count."""
+    """Context manager that counts the bytes of storages that autograd saves, each once; weights, and what exists anyway, do not count."""
 
     def __init__(self, *there: torch.Tensor) -> None:
         self._there = {t.untyped_storage()._cdata for t in there}

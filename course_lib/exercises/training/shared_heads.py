@@ -24,7 +24,7 @@ from course_lib.exercises.remembered import remembered
 def projected(
     g: torch.Generator, B: int, n: int, heads: Sequence[int], D: int, dtype: torch.dtype
 ) -> list[torch.Tensor]:
-    """Tensors (B, H, n, D), one for each number of heads, views of one projection (B, n, sum of H, D)."""
+    """Draw tensors (B, H, n, D), one for each number of heads, as views of one projection (B, n, sum of H, D)."""
     whole = torch.randn(B, n, sum(heads), D, generator=g, device=g.device).to(dtype)
     return list(whole.transpose(1, 2).split(list(heads), 1))
 
@@ -66,8 +66,8 @@ def shared_heads(
 
 
 def sees(nq: int, nk: int, causal: bool, window: int | None, top_left: bool, mask: torch.Tensor | None) -> torch.Tensor:
-    """(nq, nk), or (B, 1, nq, nk) for a mask: True where a query sees a key. A mask says all; without one, queries are the last
-    nq of nk positions, or at the top left the first."""
+    """Return the mask (nq, nk), or (B, 1, nq, nk) if `mask` is given: True where a query sees a key. A given mask decides alone; without
+    one, queries are the last nq of nk positions, or with top_left the first."""
     if mask is not None:
         return mask
     if not causal:
@@ -78,7 +78,7 @@ def sees(nq: int, nk: int, causal: bool, window: int | None, top_left: bool, mas
 
 
 def probabilities(q, k, v, scaling, **what: Any) -> tuple[torch.Tensor, ...]:
-    """(p, v for each head of q, the largest sum of |terms| of a score), in float64."""
+    """Compute (p, v for each head of q, the largest sum of |terms| of a score), in float64."""
     group = q.shape[1] // k.shape[1]
     q, k, v = q.double(), *(x.double().repeat_interleave(group, 1) for x in (k, v))
     scale = q.shape[-1] ** -0.5 if scaling is None else scaling
@@ -88,7 +88,7 @@ def probabilities(q, k, v, scaling, **what: Any) -> tuple[torch.Tensor, ...]:
 
 
 def scores_flops(side: int) -> Callable[..., int]:
-    """Count FLOPs of two products of each tile of side x side of which something is seen, causal."""
+    """Make a function that counts the FLOPs of two products of each visible tile of side x side, causal."""
     return lambda q, k, **_: 4 * q.shape[-1] * q.shape[0] * q.shape[1] * pairs(q.shape[2], k.shape[2], True, side=side)
 
 
@@ -97,7 +97,7 @@ def scores_flops(side: int) -> Callable[..., int]:
 
 @remembered
 def of_heads(q, k, v, do, scale: float) -> tuple[KeysAndValues, KeysAndValues]:
-    """(dk, dv) that each head of q gives, (B, Hkv, group, Nk, D) in float64, and their error bounds.
+    """Compute (dk, dv) from each head of q, (B, Hkv, group, Nk, D) in float64, and their error bounds.
 
     Bounds as in unit 10: float32 inside, and in half precision one rounding of each probability and of each ds.
     """
@@ -121,19 +121,19 @@ def of_heads(q, k, v, do, scale: float) -> tuple[KeysAndValues, KeysAndValues]:
 
 
 def shared_gradients(q, k, v, do, scale: float, **_: Any) -> KeysAndValues:
-    """dk and dv in float64: sums over the heads of q that read a head of k and v."""
+    """Compute dk and dv in float64: sums over the heads of q that read a head of k and v."""
     return KeysAndValues(*(x.sum(2) for x in of_heads(q, k, v, do, scale)[0]))
 
 
 def shared_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Error bound for dk or dv, whichever is expected."""
+    """Return the error bound for dk or dv, whichever is expected."""
     bounds = of_heads(*(arguments[name] for name in ("q", "k", "v", "do", "scale")))[1]
     which = next(i for i, found in enumerate(shared_gradients(**arguments)) if torch.equal(found, expected))
     return roundings(expected, dtype, 1) + bounds[which].sum(2)
 
 
 def of_one_head(which: int) -> Callable[..., KeysAndValues | None]:
-    """Make a slip: one head of a group stands for all."""
+    """Make the wrong formula in which one head of a group stands for all."""
 
     def wrong(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None:
         if q.shape[1] == k.shape[1]:
@@ -144,14 +144,14 @@ def of_one_head(which: int) -> Callable[..., KeysAndValues | None]:
 
 
 def mean_of_heads(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None:
-    """The slip that the sum over a group is divided by its heads."""
+    """Compute dk and dv with the sum over a group divided by its number of heads; None for groups of one."""
     if q.shape[1] == k.shape[1]:
         return None
     return KeysAndValues(*(x.mean(2) for x in of_heads(q, k, v, do, scale)[0]))
 
 
 def at_the_top_left(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None:
-    """The slip that query i sees keys up to i. lse and delta are those of the right alignment."""
+    """Compute dk and dv as if query i saw keys up to i. lse and delta are those of the right alignment."""
     if q.shape[2] == k.shape[2]:
         return None
     group = q.shape[1] // k.shape[1]
@@ -163,7 +163,7 @@ def at_the_top_left(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None
 
 
 def without_mask(q, k, v, do, lse, delta, scale: float, **_: Any) -> KeysAndValues:
-    """The slip that every query reads every key, with lse and delta of the causal pass."""
+    """Compute dk and dv as if every query read every key, with lse and delta of the causal pass."""
     group = q.shape[1] // k.shape[1]
     q, do, k, v = q.double(), do.double(), *(x.double().repeat_interleave(group, 1) for x in (k, v))
     p = torch.exp(scale * q @ k.mT - lse.double()[..., None])
@@ -172,18 +172,18 @@ def without_mask(q, k, v, do, lse, delta, scale: float, **_: Any) -> KeysAndValu
 
 
 def unscaled(**given: Any) -> KeysAndValues:
-    """The slip that dk lacks its factor scale."""
+    """Compute dk without its factor scale, and dv."""
     dk, dv = shared_gradients(**given)
     return KeysAndValues(dk / given["scale"], dv)
 
 
 def backward_flops(side: int) -> Callable[..., int]:
-    """Count FLOPs of four products of each tile of side x side of which something is seen, causal."""
+    """Make a function that counts the FLOPs of four products of each visible tile of side x side, causal."""
     return lambda **given: 2 * scores_flops(side)(**given)
 
 
 def least_bytes(q, k, **_: Any) -> int:
-    """Bytes that tiles of 64 keys move: k, v, dk and dv once; for each tile, q and do of those heads and queries that see it."""
+    """Count the bytes that tiles of 64 keys move: k, v, dk and dv once; for each tile, q and do of those heads and queries that see it."""
     n, size = k.shape[2], q.element_size()
     seen = sum(n - start for start in range(0, n, 64))
     return size * 4 * k.numel() + q.shape[0] * q.shape[1] * seen * (2 * q.shape[3] * size + 8)

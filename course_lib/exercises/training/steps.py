@@ -23,7 +23,7 @@ CLOSE = 1e-7  # in float64, of numbers near 1
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Whether two lists of lists of numbers are equal, but for rounding."""
+    """Whether two lists of lists of numbers are equal up to rounding."""
     return (
         isinstance(a, list)
         and [len(row) for row in a] == [len(row) for row in b]
@@ -35,7 +35,7 @@ def alike(a: Any, b: Any) -> bool:
 
 
 def one_batch(model: GPT, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:
-    """The loss and the gradients of all micro-batches as one."""
+    """Compute the loss and the gradients of all micro-batches as one batch."""
     tokens, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
     model.zero_grad()
     loss = model(tokens, targets)
@@ -45,12 +45,12 @@ def one_batch(model: GPT, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) 
 
 @cache
 def whole(**arguments: Any) -> dict[str, Any]:
-    """Report the same of one batch."""
+    """Return the report of a run with one batch."""
     return there(run_accumulate(one_batch, **arguments))
 
 
 def same_loss(output: Any, **arguments: Any) -> str:
-    """Check loss and gradients against one batch; "" or a sentence."""
+    """Return "" if loss and gradients are those of one batch, else a message."""
     right = whole(**arguments)
     if type(output["loss"]) not in (int, float):
         return say("training.accumulate.no_number")
@@ -60,7 +60,7 @@ def same_loss(output: Any, **arguments: Any) -> str:
 
 
 def gradients_are(output: Any, right: dict[str, Any]) -> str:
-    """Say how gradients differ from those of one batch."""
+    """Return the message on how gradients differ from those of one batch."""
     if not any(output["gradients"]):
         return say("training.accumulate.no_backward")
     factor = factor_of(output["gradients"], right["gradients"])
@@ -68,7 +68,7 @@ def gradients_are(output: Any, right: dict[str, Any]) -> str:
 
 
 def factor_of(found: Sequence[list[float]], right: Sequence[list[float]]) -> float:
-    """The number by which all gradients are too large; 0 if there is none."""
+    """Return the factor by which all gradients are too large; 0 if there is none."""
     top, at = max((abs(v), (i, j)) for i, row in enumerate(right) for j, v in enumerate(row))
     if [len(row) for row in found] != [len(row) for row in right] or top == 0:
         return 0.0
@@ -77,7 +77,7 @@ def factor_of(found: Sequence[list[float]], right: Sequence[list[float]]) -> flo
 
 
 def begins_anew(output: Any, **arguments: Any) -> str:
-    """Check that a second call gives the same gradients; "" or a sentence."""
+    """Return "" if a second call gives the same gradients, else a message."""
     if not any(output["gradients"]):
         return say("training.accumulate.no_gradient")
     right = whole(**arguments)["gradients"]
@@ -85,14 +85,14 @@ def begins_anew(output: Any, **arguments: Any) -> str:
 
 
 def one_at_a_time(output: Any, rows: int, parts: int, **arguments: Any) -> str:
-    """Check that hardly more is alive than one micro-batch needs; "" or a sentence."""
+    """Return "" if hardly more bytes are alive than one micro-batch needs, else a message."""
     if not any(output["gradients"]):
         return say("training.accumulate.no_gradient")
     return too_many(output["peak"], rows, parts, **arguments)
 
 
 def too_many(alive: int, rows: int, parts: int, **arguments: Any) -> str:
-    """Say that more bytes are alive than a micro-batch needs, half of it to spare; "" or a sentence."""
+    """Return a message if more bytes are alive than 1.5 times what a micro-batch needs, else ""."""
     allowed = int(1.5 * whole(rows=rows // parts, parts=1, **arguments)["peak"])
     if alive <= allowed:
         return ""
@@ -100,7 +100,7 @@ def too_many(alive: int, rows: int, parts: int, **arguments: Any) -> str:
 
 
 def waiting(steps: Steps, rows: int, parts: int, **arguments: Any) -> str:
-    """Check the same of what the log shows to be used again later, and that it shows the work itself; "" or a sentence."""
+    """Return "" if the log shows few enough bytes that are used again later, and the work itself; else a message."""
     back = sum(half.count("embedding_dense_backward") for half in steps.operations)
     if back < parts or steps.alive < whole(rows=rows // parts, parts=1, **arguments)["peak"] / 2:
         return say("training.accumulate.passes", passes=back, parts=parts)
@@ -113,7 +113,7 @@ def micro(name: str, group: str, /, **changes: Any) -> Case:
 
 
 def by_parts(output: Any, parts: int, **arguments: Any) -> bool:
-    """Whether gradients are sums over micro-batches, where there are several."""
+    """Whether gradients are sums over several micro-batches instead of means."""
     factor = factor_of(output["gradients"], whole(parts=parts, **arguments)["gradients"])
     return parts == 1 or arguments["padded"] or abs(factor - parts) < 1e-6
 
@@ -171,7 +171,7 @@ def _mean_of_means(output: dict[str, Any], call: dict[str, Any]) -> bool:
 
 
 def clip_of_torch(gradients: Sequence[torch.Tensor], largest: float) -> float:
-    """Clip as torch does."""
+    """Clip gradients by torch's own function; return the norm before."""
     leaves = [torch.nn.Parameter(torch.zeros_like(g)) for g in gradients]
     for leaf, gradient in zip(leaves, gradients, strict=True):
         leaf.grad = gradient  # the same tensor: it is changed in place
@@ -184,12 +184,12 @@ def clipped(name: str, group: str, /, sizes: Sequence[int] = (7, 12, 1), **chang
 
 
 def clipped_by_torch(**arguments: Any) -> dict[str, Any]:
-    """Report the run of torch's own function."""
+    """Return the report of a run with torch's own function."""
     return there(run_clip(clip_of_torch, **arguments))
 
 
 def same_norm(output: Any, **arguments: Any) -> str:
-    """Check the norm that is returned, which may be a sum in float32; "" or a sentence."""
+    """Return "" if the returned norm, which may be a sum in float32, is right; else a message."""
     right = clipped_by_torch(**arguments)["norm"]
     return (
         ""
@@ -199,7 +199,7 @@ def same_norm(output: Any, **arguments: Any) -> str:
 
 
 def same_gradients(output: Any, **arguments: Any) -> str:
-    """Check what has become of the gradients; "" or a sentence. Torch divides by the norm + 1e-6, others need not."""
+    """Return "" if the gradients are clipped right, else a message. Torch divides by the norm + 1e-6, others need not."""
     right = clipped_by_torch(**arguments)["gradients"]
     pairs = [(x, y) for a, b in zip(output["gradients"], right, strict=True) for x, y in zip(a, b, strict=True)]
     off = max(abs(x - y) / (abs(y) + 1e-12) for x, y in pairs)
@@ -261,7 +261,7 @@ def _each_by_itself(output: dict[str, Any], call: dict[str, Any]) -> bool:
 
 
 def scheduled(step: int, steps: int, peak: float, warm_up: int) -> float:
-    """The rate of torch's schedules: LinearLR through the warm-up, then CosineAnnealingLR to a tenth."""
+    """Compute the learning rate by torch's schedules: LinearLR through the warm-up, then CosineAnnealingLR to a tenth."""
     weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
     optimizer = torch.optim.SGD([weight], peak)
     if step < warm_up:
@@ -285,7 +285,7 @@ def at(step: int, group: str, /, steps: int = 100, peak: float = 3e-3, warm_up: 
 
 
 def of_step(change: int) -> Callable[..., bool]:
-    """Make a matcher: the rate is that of the step before, or behind."""
+    """Make a function that tells whether the rate is that of the step `change` later."""
 
     def matches(output: Any, step: int, steps: int, **arguments: Any) -> bool:
         if type(output) not in (int, float):

@@ -27,7 +27,7 @@ PALE = {field: paler(colour, 0.4) for field, colour in FULL.items()}
 
 
 def field_of(f: BitFormat, bit: int) -> str:
-    """S, E or M: what the bit belongs to, the highest being bit 0."""
+    """Return S, E or M: the field that the bit belongs to, the highest being bit 0."""
     return "S" if bit == 0 else "E" if bit <= f.exponent else "M"
 
 

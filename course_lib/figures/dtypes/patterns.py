@@ -11,8 +11,8 @@ import torch
 
 @dataclass(frozen=True)
 class BitFormat:
-    """exponent + mantissa bits and a sign. tf32 lives in registers of tensor cores alone: torch has no dtype for it, so
-    its patterns are read as the upper 19 bits of a float32."""
+    """A number format of a sign, exponent bits and mantissa bits. tf32 exists only in registers of tensor cores: torch has no dtype for it,
+    so its patterns are read as the upper 19 bits of a float32."""
 
     name: str
     exponent: int
@@ -26,7 +26,7 @@ class BitFormat:
 
     @property
     def unused(self) -> int:
-        """Lower bits of `dtype` that the format does not have: 13 for tf32."""
+        """Count the lower bits of `dtype` that the format does not have: 13 for tf32."""
         return 8 * self.dtype.itemsize - self.bits
 
     @property

@@ -66,7 +66,7 @@ def counting(guess: float = ..., additions: int = 4000) -> Figure:
 
 @lru_cache
 def relative_gaps(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """(powers of two that the format holds, the gap above each divided by it)."""
+    """Return (powers of two that the format represents, the gap above each divided by it)."""
     powers = 2.0 ** np.arange(-150, 129)
     held = [p for p in powers if p <= largest(name) and value_of(pattern_of(p, name), name) == p]
     return np.array(held), np.array([gap_above(p, name) / p if p < largest(name) / 2 else np.nan for p in held])
@@ -209,7 +209,7 @@ def running_sum() -> Figure:
         right.plot(n, np.maximum(error, 2.0**-30), color=colour, marker=marker, markersize=4)
         right.annotate(f"{error[-1]:.2g}", (n[-1], max(error[-1], 2.0**-30)), (6, -3), textcoords="offset points")
     left.set(xlabel="numbers added", ylabel="sum", xticks=range(0, int(n[-1]) + 1, 4096))
-    left.legend(loc="upper left")
+    figure.legend(loc="outside upper left", ncols=4, frameon=False)
     right.set_xscale("log", base=2)
     right.set_yscale("log", base=10)
     right.set(xlabel="numbers added", ylabel="relative error (no less than 1e-9 drawn)", ylim=(5e-10, 3))

@@ -14,7 +14,7 @@ A_KIB, B_KIB = ROWS * DEPTH * ITEMSIZE / 1024, COLUMNS * DEPTH * ITEMSIZE / 1024
 
 
 def kib_of_a_step(programs: int, multicast: bool) -> float:
-    """KiB that leave L2 for a step of programs whose tiles of c lie one below the other."""
+    """Return the KiB that leave L2 for a step of programs whose tiles of c lie one below the other."""
     return programs * A_KIB + (1 if multicast else programs) * B_KIB
 
 

@@ -55,7 +55,7 @@ def _key(ax: Axes, kinds: list[str]) -> None:
     """Say below a plot which colour is which kind."""
     legend(ax, kinds)
     ax.get_legend().set_loc("upper right")
-    ax.get_legend().set_bbox_to_anchor((1.0, -0.28))
+    ax.get_legend().set_bbox_to_anchor((1.0, -0.4))
 
 
 @on_white
@@ -164,7 +164,7 @@ def _rings(rings: Mapping[str, Ring], caption: str) -> Listings:
             (f"ring {letter}: {ring.stages} slots, {ring.steps} steps", ring.lines, _busy(ring))
             for letter, ring in rings.items()
         ],
-        f"{caption} Below each is what was busy: copies (orange), products (blue), waits (grey), barriers and shared memory (light blue). "
+        f"{caption} Below each is what was busy: copies (orange), products (blue), waits (grey), barriers and shared memory (sky blue). "
         "Go through the first turns of both partitions, and ask at each line what may still be under way.",
     )
 

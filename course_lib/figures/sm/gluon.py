@@ -85,7 +85,7 @@ def explore_who_holds_what() -> Sliders | Figure:
 
 
 def places(padding: int = 0, swizzled: bool = False, rows: int = 32) -> np.ndarray:
-    """The place in shared memory, in words, of each element of a tile of rows x 32 float32."""
+    """Return the place in shared memory, in words, of each element of a tile of rows x 32 float32."""
     from triton.experimental.gluon import language as gl
 
     if padding:
@@ -96,7 +96,7 @@ def places(padding: int = 0, swizzled: bool = False, rows: int = 32) -> np.ndarr
 
 
 def passes_of_a_column(place: np.ndarray, column: int = 0) -> int:
-    """How often shared memory is passed by a warp whose lanes read one column, a word each."""
+    """Count the passes through shared memory of a warp whose lanes read one column, a word each."""
     return int(np.bincount(place[:, column] % BANKS).max())
 
 

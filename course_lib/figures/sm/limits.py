@@ -213,7 +213,7 @@ STEPS = {
 
 
 def product_steps(n: int = 4096) -> list[tuple[str, float, float, str]]:
-    """(label, TFLOP/s, cuBLAS's TFLOP/s in the same run, what changed) of each step of the product."""
+    """List (label, TFLOP/s, cuBLAS's TFLOP/s in the same run, what changed) for each step of the product."""
     tiling, last = measured("tiling"), measured("matmul")
     speeds = {tuple(row["tile"]): row["flops"] / 1e12 for row in tiling["tiles"] if row["n"] == n}
     found = [(label, speeds[tuple(tile)], tiling["cublas"][str(n)] / 1e12, said) for label, tile, said in PRODUCT]
@@ -312,21 +312,21 @@ QUERIES, HEAD = 64, 128
 
 
 def tile_bytes(card: GPU, keys: int, stages: int) -> int:
-    """Shared memory of a program of unit 09's kernel: q, k and v of the stages, and p where products read it from there."""
+    """Count the shared memory of a program of unit 09's kernel: q, k and v of the stages, and p where products read it from there."""
     by_tma = int(card.architecture.removeprefix("sm_")) >= 90
     a_stage, p = 2 * keys * HEAD * 2, 0 if by_tma else QUERIES * keys * 2
     return QUERIES * HEAD * 2 + (stages if by_tma else stages - 1) * a_stage + p
 
 
 def largest_keys(card: GPU, stages: int) -> int:
-    """The most keys of a tile, a power of two from 16 to 256, with which a program fits."""
+    """Return the largest tile of keys, a power of two from 16 to 256, with which a program fits; 0 if none does."""
     return max(
         (n for n in (16, 32, 64, 128, 256) if tile_bytes(card, n, stages) <= card.shared_bytes_per_block), default=0
     )
 
 
 def which_attention() -> str:
-    """A table: for each card, which FlashAttention runs, the tile of keys that fits, and what this course has timed of it."""
+    """Return a table as text: for each card, which FlashAttention runs, the tile of keys that fits, and what is timed of it."""
     timed = measured("attention")
     peers = [name for name in timed["ladder"][0]["contenders"] if name not in STEPS] + list(timed["peers"]["forward"])
     lines = [

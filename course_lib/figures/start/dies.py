@@ -57,7 +57,7 @@ def two_dies() -> Figure:
     _chip(chip, 0, 1.25, 10.15, 6.75)
     box(chip, 0, 0, 10, 1.1, DRAM, "DRAM, beside the chip")
     figure.caption(
-        "Orange: control. Dark blue: units that compute. Purple: registers. Light blue: caches, the paler ones for the whole chip. Green: "
+        "Orange: control. Blue: units that compute. Purple: registers. Sky blue: caches, of which L2 and L3 are for the whole chip. Green: "
         "memory. The CPU spends its area on finishing one thread quickly. The GPU spends its area on computing for many threads. "
         "Schematic, not to scale."
     )

@@ -30,35 +30,35 @@ YEARS = {"V100": 2017, "A100 40GB": 2020, "H100 SXM": 2022, "H200": 2024, "B200"
 
 
 def lanes(card: gpu.GPU) -> int:
-    """fp32 lanes of one SM: multiply-adds that it starts in a cycle."""
+    """Return the number of fp32 lanes of one SM: multiply-adds that it starts in a cycle."""
     return LANES.get(card.architecture, 128)
 
 
 def clock(card: gpu.GPU) -> float:
-    """Cycles a second at which the datasheet's fp32 figure holds: 2 FLOPs per lane and cycle."""
+    """Return the cycles a second at which the datasheet's fp32 figure holds: 2 FLOPs per lane and cycle."""
     return card.fp32_flops / (2 * card.sms * lanes(card))
 
 
 def transistors(card: gpu.GPU) -> float | None:
-    """Billions, or None for a card that is not listed."""
+    """Return a card's transistors in billions, or None if it is not listed."""
     words = re.split(r"[^A-Z0-9]+", card.name.upper())
     return next((billions for model, billions in TRANSISTORS.items() if model in words), None)
 
 
 def whose(card: gpu.GPU) -> str:
-    """Say whose numbers are shown: those of this machine's GPU or of a datasheet."""
+    """Return a phrase that says whether numbers are those of this machine's GPU or of a datasheet."""
     return f"{card.name}, this machine's" if card.measured else f"NVIDIA's, for an {card.name} (there is no GPU here)"
 
 
 def when(found: dict | None) -> str:
-    """Say where measurements come from."""
+    """Return a phrase that says where and when measurements were made."""
     if not found:
         return "not measured"
     return "measured here" if found is hierarchy.measured_here() else f"recorded on {found['date']}"
 
 
 def size(count: float) -> str:
-    """Bytes for people: 256 KiB, 33 MiB, 141 GB."""
+    """Format a number of bytes: 256 KiB, 33 MiB, 141 GB."""
     for unit, scale in (("GB", 1e9), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= scale:
             return f"{count / scale:.3g} {unit}"

@@ -18,7 +18,7 @@ from tritontrace.picture import WIDTH, Picture, bare, box, ink_on, on_white
 
 
 def counts(card: gpu.GPU) -> dict[str, str]:
-    """Part -> how many of it there are, or how large it is."""
+    """Map each part of a card to how many of it there are, or how large it is, as text."""
     billions = transistors(card)
     return {
         "GPU": f"{size(card.hbm_bytes)} of memory",
@@ -78,10 +78,9 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
         L2: "L2, for all SMs",
         DRAM: "memory beside the chip",
     }
-    below.legend(
+    figure.legend(
         handles=[Patch(facecolor=colour, edgecolor=EDGE, label=label) for colour, label in kinds.items()],
-        loc="lower left",
-        bbox_to_anchor=(0, -0.32),
+        loc="outside upper left",
         ncols=3,
         columnspacing=1,
         frameon=False,
@@ -177,8 +176,8 @@ class MemoryLevel:
 
 
 def memories(card: gpu.GPU) -> list[MemoryLevel]:
-    """The card's memories from the fastest to the largest. Sizes are the card's; speeds and waits are measured where
-    there is a measurement."""
+    """List the card's memories from the fastest to the largest. Sizes are the card's; speeds and waits are measured where there is a
+    measurement."""
     registers, shared = 4 * card.registers_per_sm, card.shared_bytes_per_sm
     found = hierarchy.of(card)
     known = {name: hierarchy.level(found, name) if found else (None,) * 3 for name in ("L1", "L2", "memory")}

@@ -19,7 +19,7 @@ Predict = Callable[..., Any]
 
 
 def measured_and_predicted(predict: Predict) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, str]:
-    """Sizes, measured FLOP/s, predicted FLOP/s (None if `predict` gives none), and whose measurement it is."""
+    """Return sizes, measured FLOP/s, predicted FLOP/s (None if `predict` gives none), and on which GPU they were measured."""
     (curve, whose), (ceilings, _) = speeds("curve"), speeds("ceilings")
     sizes, measured = (np.array([point[i] for point in curve["points"]]) for i in (0, 1))
     sms = gpu.num_sms() if bench.has_gpu() else gpu.datasheet("H200").sms
@@ -100,7 +100,7 @@ def predicted_against_measured(predict: Predict) -> Figure:
 
 
 def worst_misses(sizes: np.ndarray, measured: np.ndarray, model: np.ndarray, count: int, apart: int = 0) -> list[int]:
-    """Indices of the sizes from 1024 on where the model is furthest off, as a factor; no two nearer than `apart`."""
+    """Return the indices of the sizes from 1024 on where the model is furthest off, as a factor; no two nearer than `apart`."""
     off = np.abs(np.log(model / measured)) * (sizes >= 1024)
     chosen: list[int] = []
     for i in np.argsort(-off):
@@ -110,7 +110,7 @@ def worst_misses(sizes: np.ndarray, measured: np.ndarray, model: np.ndarray, cou
 
 
 def how_well(predict: Predict) -> str:
-    """Rank correlations by kind of size, of the model, of the model without alignment, and of size alone; the worst misses."""
+    """Return a table as text: rank correlations by kind of size, of the model, of it unaligned, and of size alone; the worst misses."""
     sizes, measured, model, whose = measured_and_predicted(predict)
     if model is None:
         return "solve predicted_throughput to see how well it predicts"
@@ -178,7 +178,7 @@ def one_tile_for_all(predict: Predict) -> Figure:
 
 
 def copied_first() -> str:
-    """Time of a product of odd sizes: by cuBLAS, and with its matrices copied to longer rows first."""
+    """Return a table as text: times of a product of odd sizes, by cuBLAS, and with its matrices copied to longer rows first."""
     found = measured("matmul")["copied_first"]
     n, alone = found["n"], ("copy_in", "product", "copy_out")
     names = ("copies of a and b", "product of the copies", "copy of the result")
@@ -198,7 +198,7 @@ def copied_first() -> str:
 
 
 def vocabulary() -> str:
-    """Time of GPT-2's last layer with its vocabulary as it is, and padded."""
+    """Return a table as text: times of GPT-2's last layer with its vocabulary as it is, and padded."""
     rows = measured("tiling")["vocabulary"]
     lines = [f"(8192, 768) @ (768, vocabulary), bfloat16; {whose()}"]
     for row in rows:

@@ -66,14 +66,17 @@ def order_traffic(side: int = 64, k: int = 32, at_once: int = 132) -> Figure:
     at_l2 = {}
     for name, order, colour, line in ORDERS:
         curve = MissCurve(matmul_tiles(order(side, side), k, at_once, tile_bytes))
-        model.plot(sizes / MIB, curve.read_bytes(sizes) / GIB, color=colour, linestyle=line, linewidth=2, label=name)
+        read = curve.read_bytes(sizes) / GIB
+        model.plot(sizes / MIB, read, color=colour, linestyle=line, linewidth=2)
+        above = name == "Hilbert curve"  # which lies close to the grouped order
+        at = {"textcoords": "offset points", "va": "bottom" if above else "top"}
+        model.annotate(name, (sizes[0] / MIB, read[0]), (0, 4 if above else -5), **at)
         at_l2[name] = curve.read_bytes(60 * MIB)
     model.axvline(60, color=INK, linestyle=":", linewidth=1)
     model.text(60, 0.02, "H200 ", transform=model.get_xaxis_transform(), ha="right")
     model.set(xscale="log", xlabel="size of the L2, MiB", ylabel="GiB read from DRAM", ylim=(0, None))
     model.set_xticks([2, 4, 8, 16, 32, 64, 128, 256], ["2", "4", "8", "16", "32", "64", "128", "256"])
     model.minorticks_off()
-    model.legend(frameon=False, loc="center left", bbox_to_anchor=(0, 0.68))
     model.set_title(f"the model: a and b of {side * 128} × {k * 128}\nand {k * 128} × {side * 128}")
 
     rows = measured("tiling")["orders"]

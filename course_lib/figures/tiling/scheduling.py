@@ -90,7 +90,7 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     one = plural(count, "wave")
     busy.set_title(f"{used:.0%} used, {one}", fontsize=15, fontweight="bold")
     figure.caption(
-        f"{m} × {n}: {tiles} tiles in {one}. {last} of {sms} SMs work in the last wave (dark blue); "
+        f"{m} × {n}: {tiles} tiles in {one}. {last} of {sms} SMs work in the last wave (blue, where earlier ones are sky blue); "
         f"the result uses {used:.0%} of what all SMs could have computed in this time."
     )
     return figure

@@ -41,7 +41,7 @@ def outer_products(m: int = 5, n: int = 7, k: int = 3) -> Figure:
         title = "c = a @ b: their sum" if last else f"{'+ ' * (i > 0)}column {i} of a times row {i} of b"
         ax.set_title(title)
     figure.caption(
-        f"Each number of a column of a (light blue) is multiplied by each number of a row of b (orange): {m} + {n} numbers are read for "
+        f"Each number of a column of a (sky blue) is multiplied by each number of a row of b (orange): {m} + {n} numbers are read for "
         f"{m} × {n} products. All outer products together read each of the {m * k} + {k * n} numbers of a and b once."
     )
     return figure
@@ -96,7 +96,7 @@ def tile_anatomy(side: int = 8, block: int = 2, block_k: int = 2) -> Figure:
 
 
 def tile_costs(block_m: int, block_n: int, block_k: int, stages: int, dtype: str, n: int = 4096) -> dict[str, float]:
-    """Costs and gains of a tile: bytes of shared memory and of registers, intensity, bytes that a product of n cubed loads."""
+    """Compute the costs and gains of a tile: bytes of shared memory and of registers, intensity, bytes that a product of n cubed loads."""
     itemsize = ITEMSIZE[dtype]
     loaded = itemsize * moved(n, n, n, block_m, block_n)
     return {

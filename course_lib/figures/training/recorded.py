@@ -15,13 +15,13 @@ COLOURS = {"torch": (LIBRARIES, ""), "torch.compile": (THREE, "\\\\"), "the cour
 
 
 def look(name: str) -> tuple[str, str]:
-    """Colour and hatch of a way, by whose kernels it runs on."""
+    """Return the colour and hatch for a way to train, by whose kernels it runs."""
     whose = "the course" if "course" in name else "torch.compile" if "compile" in name else "torch"
     return COLOURS[whose]
 
 
 def predicted_bytes() -> int:
-    """Bytes that a step of the large model holds at its peak, by the formulas of the exercise training_memory."""
+    """Compute the bytes that a step of the large model holds at its peak, by the formulas of the exercise training_memory."""
     t = measured("model")["training"]
     return 16 * parameters_of(LARGE) + kept_bytes(LARGE, t["batch"], t["length"])
 

@@ -46,7 +46,7 @@ SUMS = ("sum", "mean", "_softmax", "_log_softmax", "logsumexp")
 
 
 class CountTraffic(TorchDispatchMode):
-    """Launches and bytes of torch's operations, by kind. A view counts as no launch; each tensor counts as read or written once."""
+    """Dispatch mode that counts launches and bytes of torch's operations, by kind: none for a view, each tensor read or written once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -184,19 +184,21 @@ def memory_of_a_step() -> Figure:
     total = (np.array(alive) + 3 * parameters) / 1e6  # weights, m and v were there before
     figure = Picture(WIDTH, 3.6)
     ax = figure.subplots()
-    ax.fill_between(range(len(total)), total, color=FOUR, label="counted")
-    ax.axhline(state / 1e6, color=INK, linestyle=":", label=f"weights, gradients, m, v: {state / 1e6:.2f} MB")
-    ax.axhline(
-        (state + kept) / 1e6,
-        color=TWO,
-        linestyle="--",
-        label=f"and what forward keeps: {(state + kept) / 1e6:.2f} MB",
-    )
+    ax.fill_between(range(len(total)), total, color=FOUR)
+    for size, what, colour, line in (
+        (state, "weights,\ngradients, m, v", INK, ":"),
+        (state + kept, "and what\nforward keeps", TWO, "--"),
+    ):
+        ax.axhline(size / 1e6, color=colour, linestyle=line)
+        beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center"}
+        ax.annotate(f"{what}:\n{size / 1e6:.2f} MB", (1, size / 1e6), (6, 0), **beside)
     for at, word in ((0, "forward"), (forward, "backward"), (back, "optimizer")):
         ax.axvline(at, color=INK, linewidth=0.6)
         ax.text(at, 1.21 * max(total), f" {word}", va="top")
-    ax.set(xlabel="operations of one training step, first to last", ylabel="MB alive", ylim=(0, 1.22 * max(total)))
-    ax.legend(loc="lower right", facecolor="white", framealpha=1)
+    ax.set(
+        xlabel="operations of one training step, first to last", ylabel="MB alive, counted", ylim=(0, 1.22 * max(total))
+    )
+    ax.set_xlim(0, len(total))
     bare(ax)
     figure.caption(
         f"Memory peaks where forward ends and backward begins, at {max(total):.2f} MB. Memory above the dashed line is what a single "
@@ -206,7 +208,7 @@ def memory_of_a_step() -> Figure:
 
 
 def kept_bytes(c: Config, batch: int, n: int) -> int:
-    """Bytes that the forward pass keeps in bfloat16: the formula of the unit's exercise, which a count confirms."""
+    """Compute the bytes that the forward pass saves in bfloat16, by the formula of the unit's exercise, which a count confirms."""
     D, qkv = c.head_dim, (c.heads + 2 * c.kv_heads) * c.head_dim
     numbers = 5 * c.width + (c.heads + c.kv_heads) * D + qkv + 3 * c.hidden
     per_token = c.layers * (2 * numbers + 4 * (2 + c.heads)) + 2 * (2 * c.width + c.vocab) + 24

@@ -23,7 +23,7 @@ from grader.published import solution_cell
 
 @dataclass(frozen=True)
 class Sample:
-    """One submission. `make` gets the student's notebook and returns what this student hands in.
+    """One sample submission. `make` gets the student's notebook and returns what this student hands in.
 
     earns   exercise -> the points it earns, where these are not full marks
     """
@@ -34,12 +34,12 @@ class Sample:
     earns: dict[str, float] = field(default_factory=dict)
 
     def expected(self, unit: str) -> dict[str, float]:
-        """Exercise -> points."""
+        """Return the points that it should earn, by exercise."""
         return {e.id: self.earns.get(e.id, e.points) for e in grader.exercises(unit).values()}
 
 
 def of_unit(unit: str) -> list[Sample]:
-    """The samples of a unit: full marks, a blank one, and the unit's own."""
+    """List the samples of a unit: full marks, a blank one, and the unit's own."""
     full = Sample("full-marks", "the published solutions", solved)
     blank = Sample("blank", "handed in as handed out", lambda n: n, earns=dict.fromkeys(grader.exercises(unit), 0.0))
     module = f"grader.audit.samples.{UNITS[unit]}"
@@ -60,14 +60,14 @@ def write(unit: str, release: Path, submitted: Path) -> list[Sample]:
 
 
 def cell_of(notebook: NotebookNode, exercise_id: str, check: bool = False) -> NotebookNode:
-    """Find the cell of an exercise; with `check`, its check cell."""
+    """Return the cell of an exercise; with `check`, its check cell."""
     exercise = find(exercise_id)
     wanted = exercise.check_id if check else exercise.grade_id
     return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == wanted)
 
 
 def solved(notebook: NotebookNode) -> NotebookNode:
-    """Every exercise with the published solution."""
+    """Fill every exercise of the notebook with the published solution."""
     for unit in UNITS:
         for exercise in grader.exercises(unit).values():
             for cell in notebook.cells:
@@ -77,7 +77,7 @@ def solved(notebook: NotebookNode) -> NotebookNode:
 
 
 def solved_but(exercise_id: str, *patches: tuple[str, str], source: str = "") -> Callable[[NotebookNode], NotebookNode]:
-    """The published solutions, one of them patched, or replaced by `source`."""
+    """Make a function that fills in the published solutions, one of them patched, or replaced by `source`."""
 
     def make(notebook: NotebookNode) -> NotebookNode:
         cell = cell_of(solved(notebook), exercise_id)

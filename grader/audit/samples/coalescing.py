@@ -64,7 +64,7 @@ def with_helpers(notebook: NotebookNode) -> NotebookNode:
 
 
 def with_a_copied_check(notebook: NotebookNode) -> NotebookNode:
-    """JupyterLab's copy and paste keeps the metadata, so two cells have one grade_id."""
+    """Duplicate a check cell: JupyterLab's copy and paste keeps the metadata, so two cells have one grade_id."""
     check = cell_of(solved(notebook), TRANSPOSE, check=True)
     again = copy.deepcopy(check)
     again["id"] = "pasted"

@@ -414,7 +414,7 @@ def breaking_inputs():
 """),
 ]  # fmt: skip
 
-NAMING = naming((wrong, honest), ("name_lanes", "named_lanes"), named.COALESCING_CAUSES)
+NAMING = naming((wrong, honest), ("name_lanes", "named_lanes"), named.CAUSES["coalescing.name_lanes"])
 
 LOG = logging(
     (wrong, honest),

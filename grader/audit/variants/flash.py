@@ -381,7 +381,7 @@ HONEST = [
     honest("flash_decode", "a whole warp of rows", ("max(16,", "max(32,")),
 ]  # fmt: skip
 
-NAMING = naming((wrong, honest), ("name_maps", "named_maps"), named.ATTENTION_CAUSES)
+NAMING = naming((wrong, honest), ("name_maps", "named_maps"), named.CAUSES["flash.name_maps"])
 
 BREAKING = [
     *breaking(wrong, "break_attention", "{'q': torch.randn(32, 32), 'k': torch.randn(32, 32), 'v': torch.randn(32, 32), 'causal': True}"),

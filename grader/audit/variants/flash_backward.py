@@ -343,7 +343,7 @@ BREAKING = [
     honest("break_gradients", "other sizes", ("drawn(40, 70, 64), drawn(100, 37, 16)", "drawn(33, 99, 64), drawn(70, 9, 16)")),
 ]  # fmt: skip
 
-NAMING = naming((wrong, honest), ("name_gradients", "named_gradients"), named.GRADIENT_CAUSES)
+NAMING = naming((wrong, honest), ("name_gradients", "named_gradients"), named.CAUSES["flash_backward.name_gradients"])
 
 LOG = logging(
     (wrong, honest),

@@ -786,7 +786,7 @@ def matmul(a, b):
     honest("matmul", "split along K, parts in a buffer that is kept", source=SPLIT_K_KEPT),
 ]
 
-NAMING = naming((wrong, honest), ("name_maps", "named_maps"), named.TILING_CAUSES)
+NAMING = naming((wrong, honest), ("name_maps", "named_maps"), named.CAUSES["tiling.name_maps"])
 
 BREAKING = [
     *breaking(wrong, "break_matmul", "{'a': torch.randn(64, 64), 'b': torch.randn(64, 64)}"),

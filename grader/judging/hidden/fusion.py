@@ -12,7 +12,7 @@ from course_lib.exercises.rounds import versions
 
 
 def drawn_chain(rng: random.Random) -> list[list[str]]:
-    """Six operations on tensors drawn from what there is already."""
+    """Draw a chain of six operations, each on tensors that exist by then."""
     names, ops = ["x", "y"], []
     for k in range(6):
         inputs = rng.sample(names, rng.choice((1, 2)))

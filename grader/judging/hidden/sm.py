@@ -17,7 +17,7 @@ from tritontrace.gpu import datasheet
 
 
 def kernel(rng: random.Random) -> list[int]:
-    """[registers, shared, warps] of a kernel that may or may not fit."""
+    """Draw [registers, shared, warps] of a kernel that may or may not fit."""
     return [rng.randrange(16, 256), rng.randrange(1, 100 << 10), rng.choice((1, 2, 3, 4, 5, 6, 8, 10, 12, 16))]
 
 

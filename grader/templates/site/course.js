@@ -4,7 +4,7 @@
 const course = {
   waiting: {}, // name of a widget -> what its file is handed to
 
-  // a widget's file calls this: {lines: [...], captions: {...}, frames: [[[numbers of lines], ...], ...]}
+  // a widget's file calls this: {lines: [...], frames: a list for the values of each slider in turn, innermost of numbers of lines}
   states(name, drawn) {
     course.waiting[name](drawn);
   },
@@ -27,7 +27,7 @@ function element(tag, attributes = {}, ...children) {
 
 // ---------------------------------------------------------------- widgets
 
-// <div class="states" data-name data-file> with an <input type="range"> for one or two controls, and the first state's figure
+// <div class="states" data-name data-file> with an <input type="range"> for each control, and the first state's figure
 function widget(box) {
   const { name, file } = box.dataset;
   const sliders = [...box.querySelectorAll("input[type=range]")];
@@ -45,13 +45,13 @@ function widget(box) {
   const draw = async () => {
     sliders.forEach(label);
     const drawn = await load();
-    const [one, other] = sliders;
-    const row = drawn.frames[one.value];
-    if (other) {
-      other.max = row.length - 1; // the first may decide where the second ends
-      label(other);
+    let part = drawn.frames;
+    for (const slider of sliders) {
+      slider.max = part.length - 1; // an earlier one may decide where it ends
+      label(slider);
+      part = part[slider.value];
     }
-    shown.innerHTML = row[other ? other.value : 0].map((i) => drawn.lines[i]).join("\n");
+    shown.innerHTML = part.map((i) => drawn.lines[i]).join("\n");
   };
   for (const slider of sliders) {
     slider.addEventListener("pointerdown", load);

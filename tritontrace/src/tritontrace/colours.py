@@ -61,7 +61,7 @@ THINNED: dict[str, tuple[str, float]] = {}
 
 
 def paler(colour: str, share: float) -> str:
-    """The colour on white, of which it covers this share: "#rrggbb". On a page of another ground it covers that one.
+    """Blend a colour with white, of which it covers this share: "#rrggbb". On a page of another ground it covers that one.
 
     >>> paler("#000000", 0.5), paler("#ff0000", 0.0)
     ('#808080', '#ffffff')
@@ -75,7 +75,7 @@ def paler(colour: str, share: float) -> str:
 
 
 def sheer(colour: str) -> tuple[float, float, float, float]:
-    """The colour for a part of an image, which cannot follow the page by itself: the ground shines through what `paler` made.
+    """Return the RGBA of a colour for a part of an image, which cannot follow the page: the ground shines through what `paler` made.
 
     >>> sheer("#ff0000"), sheer(paler("#0000ff", 0.5))
     ((1.0, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 0.5))

@@ -92,9 +92,10 @@ class GPU:
 
     @property
     def sm_limits(self) -> dict[str, int]:
-        """The room that an SM has for programs, and the units in which it is given out: warps, programs, registers, and shared memory in
-        bytes. Registers lie in `partitions` equal parts, and a warp has all of its own in one of them, in units of `register_unit`.
-        Each program takes `reserved_bytes` of shared memory besides its own, and the sum is rounded up to `shared_unit`.
+        """Return the room that an SM has for programs, and the units in which it is allocated: warps, programs, registers, and shared
+        memory in bytes. Registers lie in `partitions` equal parts, and a warp has all of its own in one of them, in units of
+        `register_unit`. Each program takes `reserved_bytes` of shared memory besides its own, and the sum is rounded up to
+        `shared_unit`.
 
         Source: cuda_occupancy.h of the CUDA toolkit, which is NVIDIA's own calculator.
         """
@@ -112,7 +113,7 @@ class GPU:
 
     @property
     def registers_per_sm(self) -> int:
-        """The number of 32-bit registers of an SM: 256 KiB on every architecture here."""
+        """Return the number of 32-bit registers of an SM: 256 KiB on every architecture here."""
         return 65536
 
     @property
@@ -155,7 +156,7 @@ NAMES = tuple(dict.fromkeys(name for gpu in DATASHEETS for name in (gpu.architec
 
 
 def datasheet(name: str) -> GPU:
-    """The datasheet of a GPU named as in NAMES; of an architecture, its first one's. Raises ValueError with the names.
+    """Return the datasheet of a GPU named as in NAMES; of an architecture, its first one's. Raises ValueError with the names.
 
     >>> datasheet("A100 80GB").sms, datasheet("sm_89").name
     (108, 'L4')
@@ -171,7 +172,7 @@ def datasheet(name: str) -> GPU:
 
 
 def match(device_name: str, memory_bytes: int) -> GPU | None:
-    """The datasheet for a name as the driver gives it, such as "NVIDIA H100 80GB HBM3", or None.
+    """Return the datasheet for a name as the driver gives it, such as "NVIDIA H100 80GB HBM3", or None.
 
     The memory tells the two A100s apart; an H100 is the SXM card unless its name says PCIe.
 
@@ -237,7 +238,7 @@ def planned_for() -> GPU:
 
 
 def num_sms() -> int:
-    """Streaming multiprocessors to spread persistent programs over: this GPU's, else an H200's.
+    """Return the number of streaming multiprocessors to spread persistent programs over: this GPU's, else an H200's.
 
     >>> num_sms() == current_or_h200().sms or current() is None
     True

@@ -22,7 +22,7 @@ LANGUAGE = "TRITONTRACE_MESSAGES"
 
 
 class Message(str):
-    """A sentence that knows what it says: code and tests look at `id` and `parameters`, people read the text.
+    """A sentence with its id and parameters: code and tests look at `id` and `parameters`, people read the text.
 
     >>> from tritontrace.messages import Catalogue
     >>> words = Catalogue({"race.stores": "{programs} {programs:program stores|programs store} to `{tensor}`."})
@@ -40,7 +40,7 @@ class Message(str):
         return message
 
     def as_data(self) -> dict[str, Any]:
-        """Return it as JSON holds it, parameters that are messages among it.
+        """Return the message as JSON holds it, parameters that are messages among it.
 
         >>> Message("2 tiles", "tiles.count", {"count": 2}).as_data()
         {'text': '2 tiles', 'id': 'tiles.count', 'parameters': {'count': 2}}
@@ -53,7 +53,7 @@ class Message(str):
 
     @classmethod
     def from_data(cls, data: Any) -> Message:
-        """Return the message of which `as_data` made this. Raises ValueError if it did not."""
+        """Return the message that `as_data` converted. Raises ValueError if the data are malformed."""
         match data:
             case {"text": str(text), "id": str(id), "parameters": dict(parameters)} if len(data) == 3:
                 return cls(text, id, {name: _parameter(value) for name, value in parameters.items()})
@@ -77,7 +77,7 @@ def _parameter(value: Any) -> Any:
 
 
 class MessageError(Exception):
-    """An error that says a Message: str() is its text, and `message` knows its id and its parameters.
+    """An exception that carries a Message: str() is its text, and `message` has its id and its parameters.
 
     >>> from tritontrace.messages import Catalogue, MessageError
     >>> error = MessageError(Catalogue({"grid.negative": "the grid is {grid}"}).say("grid.negative", grid=-1))
@@ -91,7 +91,7 @@ class MessageError(Exception):
 
 
 def message_of(error: BaseException) -> Message:
-    """Return the Message that any error was given; the words of one that has none, without an id.
+    """Return the Message of any error; of one that has none, its text without an id.
 
     >>> from tritontrace.messages import message_of
     >>> message_of(ValueError("odd")), message_of(ValueError("odd")).id
@@ -103,7 +103,7 @@ def message_of(error: BaseException) -> Message:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Sentences by id.
+    """Sentences by id, with placeholders for parameters.
 
     >>> from tritontrace.messages import Catalogue
     >>> print(Catalogue({"tiles.count": "{count:one tile|{count:,} tiles}"}).say("tiles.count", count=2048))
@@ -114,12 +114,12 @@ class Catalogue:
 
     @classmethod
     def read(cls, folder: Path) -> Catalogue:
-        """Return what the TOML files of a package's folder hold, and in its place what LANGUAGE has for that package."""
+        """Read the sentences in the TOML files of a package's folder, replaced by those that LANGUAGE has for that package."""
         other = os.environ.get(LANGUAGE)
         return cls(_read(folder) | (_read(Path(other) / folder.parent.name) if other else {}))
 
     def say(self, id: str, /, **parameters: Any) -> Message:
-        """Return the sentence with this id. Raises LookupError if there is none, or if it has other parameters."""
+        """Return the sentence with this id, filled in. Raises LookupError if there is none, or if it has other parameters."""
         return Message(_FORMATTER.vformat(self.sentences[id], (), parameters), id, parameters)
 
 

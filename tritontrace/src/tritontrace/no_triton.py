@@ -28,7 +28,7 @@ TYPES = {"dtype", "tensor", "tensor_descriptor", "pointer_type", "block_type", "
 
 
 class TritonMissing(RuntimeError):
-    """Raised where something of Triton's would have to do something."""
+    """Raised where a stand-in for Triton is called, since Triton is not installed."""
 
     def __init__(self) -> None:
         super().__init__(SENTENCE)
@@ -39,7 +39,7 @@ class TritonMissing(RuntimeError):
 
 
 class JITFunction:
-    """A kernel that can be defined."""
+    """Stand-in for triton.JITFunction: a kernel that can be defined but not launched."""
 
     def __init__(self, fn: Any = None, **_: Any) -> None:
         self.fn, self.__doc__, self.__name__ = fn, getattr(fn, "__doc__", ""), getattr(fn, "__name__", "kernel")
@@ -48,7 +48,7 @@ class JITFunction:
         return self.launch
 
     def run(self, *_: Any, **__: Any) -> Any:
-        """Launch it: raises TritonMissing."""
+        """Refuse a launch: raises TritonMissing."""
         raise TritonMissing
 
     __call__ = warmup = launch = run  # `launch`: a trace puts its own in the place of `run`
@@ -65,7 +65,7 @@ def _nothing(*_: Any, **__: Any) -> None: ...
 
 
 class Name(ModuleType):
-    """A name of Triton's, of a module or of what is in one: it can be looked at and given on, and does nothing."""
+    """Stand-in for a name of Triton's, of a module or of what is in one: it can be read and passed on, and does nothing."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -111,7 +111,7 @@ class _Finder(MetaPathFinder, Loader):
 
 
 def is_missing() -> bool:
-    """Whether what `import triton` gives is of this module.
+    """Whether `import triton` gives this module's stand-ins.
 
     >>> is_missing()
     False
@@ -120,7 +120,7 @@ def is_missing() -> bool:
 
 
 def demand() -> None:
-    """Raise TritonMissing where there is no Triton.
+    """Raise TritonMissing where Triton is not installed.
 
     >>> demand()
     """
@@ -129,7 +129,7 @@ def demand() -> None:
 
 
 def install() -> None:
-    """Make `import triton` work where there is no Triton. Elsewhere it does nothing.
+    """Make `import triton` work where Triton is not installed. Elsewhere it does nothing.
 
     >>> install()
     >>> is_missing()

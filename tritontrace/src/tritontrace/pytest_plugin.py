@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def traced_gpu() -> GPU | None:
-    """The GPU that answers host code, whose number of SMs a persistent kernel asks for: this machine's, or an H200. A test module
-    may have its own: `return gpu.datasheet("A100 80GB")`."""
+    """Fixture: the GPU that host code sees, whose number of SMs a persistent kernel asks for: this machine's, or an H200. A test module may
+    override it: `return gpu.datasheet("A100 80GB")`."""
     return None
 
 
 @pytest.fixture
 def traced(traced_gpu: GPU | None) -> Iterator[Trace]:
-    """The trace of a test's kernels, which run on this CPU, as on a GPU. What a kernel does that a GPU would get wrong fails the
+    """Fixture: the trace of a test's kernels, which run on this CPU, as on a GPU. What a kernel does that a GPU would get wrong fails the
     test; one that wants to see faults opens `trace()` itself."""
     from tritontrace.tracing import trace
     from tritontrace.tracing.as_on_a_gpu import as_on_a_gpu
@@ -39,7 +39,7 @@ def traced(traced_gpu: GPU | None) -> Iterator[Trace]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """Look for faults when the test's function has ended: in a fixture they would be an error beside a test that passed."""
+    """Check for faults when the test's function has ended: in a fixture they would be an error beside a test that passed."""
     __tracebackhide__ = True
     result = yield
     if "traced" in pyfuncitem.funcargs:

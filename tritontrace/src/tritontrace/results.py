@@ -127,7 +127,7 @@ class Access:
 
     @property
     def efficiency(self) -> float:
-        """useful bytes / (32 x sectors): 1.0 when no fetched byte is thrown away."""
+        """Return useful bytes / (32 x sectors): 1.0 when no fetched byte is thrown away."""
         return self.useful_bytes / (32 * self.sectors) if self.sectors else 1.0
 
     def __add__(self, other: Access) -> Access:
@@ -145,7 +145,7 @@ COUNTERS = tuple(each.name for each in fields(Access) if each.type == "int" and 
 
 @dataclass
 class Footprint:
-    """The traffic of one launch at one tensor as a whole. All numbers are bytes; `distinct` counts each byte once.
+    """The traffic between one launch and one tensor as a whole. All numbers are bytes; `distinct` counts each byte once.
 
     >>> x_of_the_kernel = t.launches[0].footprints[0]
     >>> x_of_the_kernel.nbytes, x_of_the_kernel.read_bytes, x_of_the_kernel.read_distinct_bytes
@@ -193,7 +193,7 @@ class Fault:
 
     @property
     def cause(self) -> Cause:
-        """The cause as data: which line of a kernel does what wrong, but not the program and the element that did."""
+        """Return the cause as data: which line of a kernel does what wrong, but not the program and the element that did."""
         return Cause("fault", f"{self.kernel}:{self.line}", {"kind": self.kind, "tensor": self.tensor})
 
 
@@ -262,7 +262,7 @@ class LineFlops:
 
 @dataclass
 class Hazard:
-    """A mistake in what runs at the same time, in a kernel in Gluon: a hopper.Fault as plain data.
+    """A concurrency fault of a Gluon kernel: a hopper.Fault as plain data.
 
     kind              its name: "overwritten while it is read", "wrong phase", "deadlock" (hopper/faults.py has all)
     lines             places that it is about, the earlier first: "`fetch`, line 3: `tma_load(...)`"
@@ -295,7 +295,7 @@ class Hazard:
 
 @dataclass
 class Multiplied:
-    """A product on tensor cores as it was issued. shape: M, N, K.
+    """A product on tensor cores at its issue. shape: M, N, K.
 
     copies, products   copies to shared memory, and other products, that were under way then
     own, stores        those of the products that its own partition had issued, and copies by TMA from shared memory
@@ -315,8 +315,8 @@ class Multiplied:
 
 @dataclass
 class Passes:
-    """How often a warp passes shared memory for a tile at a line, and how often it would without bank conflicts; 0 where the layouts
-    are of a kind that is not counted.
+    """Passes of a warp through shared memory for a tile at a line, and those needed without bank conflicts; 0 where the layouts are of a
+    kind that is not counted.
 
     >>> conflict = Passes("`turn`, line 4: `tile.load(LAYOUT)`", "load", passes=64, needed=8)
     >>> conflict.conflicts  # lanes of a warp that want one bank
@@ -330,13 +330,13 @@ class Passes:
 
     @property
     def conflicts(self) -> float:
-        """Passes for each that is needed: 1.0 without bank conflicts."""
+        """Return the passes divided by those needed: 1.0 without bank conflicts."""
         return self.passes / self.needed if self.needed else 1.0
 
 
 @dataclass
 class Requests:
-    """The requests that warps make at a line, as the compiler laid their lanes. A request is one instruction of one warp.
+    """Requests of warps at a line, as the compiler laid out their lanes. A request is one instruction of one warp.
 
     lane_bytes     bytes that a lane moves in one instruction, at most 16
     beside_bytes   bytes that it moves in this one and in the next ones, and that lie side by side
@@ -366,17 +366,17 @@ class Requests:
 
     @property
     def thin(self) -> bool:
-        """Whether a lane moves less than it could, though all that it moves side by side it moves at once."""
+        """Whether a lane moves less than 16 bytes at once, though it moves all that lies side by side at once."""
         return self.op != "atomic" and self.lane_bytes < 16 and not self.split
 
     @property
     def split(self) -> bool:
-        """Whether a lane moves what lies side by side in more instructions than it would take."""
+        """Whether a lane moves what lies side by side in more instructions than needed."""
         return min(self.beside_bytes, 16) > self.lane_bytes
 
     @property
     def narrow(self) -> bool:
-        """Whether it takes more instructions than it would if the compiler knew more of addresses."""
+        """Whether the compiler would need fewer instructions if it knew more of the addresses."""
         return self.split or self.aligned_bytes > self.lane_bytes
 
     @property
@@ -386,13 +386,13 @@ class Requests:
 
     @property
     def spread(self) -> float:
-        """Sectors that requests touch, by those that they need: 1.0 if none is touched in vain."""
+        """Return the sectors that requests touch, divided by those needed: 1.0 if none is touched in vain."""
         return self.sectors / self.needed if self.needed else 1.0
 
 
 @dataclass
 class Warps:
-    """Accesses of warps to global and at shared memory, as the compiler laid their lanes out for one GPU: no GPU is asked.
+    """Accesses of warps to global and shared memory, as the compiler laid out their lanes for one GPU: no GPU is needed.
 
     programs    how many programs were looked at: the first, the last, and others evenly between
     complaint   a sentence where the compiler refuses the kernel: then nothing is known
@@ -437,7 +437,7 @@ class Slow:
 
 @dataclass(kw_only=True)
 class Counts:
-    """Numbers of what one program in Gluon, or all of them, did.
+    """Numbers of operations of one simulated Gluon program, or of all of them.
 
     bytes_to_shared, bytes_from_shared   of whole tiles, as barriers count them
     tma_read, tma_written, async_read    bytes of global memory that TMA and cp.async moved: nothing outside of a tensor
@@ -469,7 +469,7 @@ class Counts:
 
 @dataclass
 class Simulated(Counts):
-    """Facts of a launch in Gluon, as the simulator (hopper/) finds them: of all its programs together.
+    """Results of simulating a Gluon launch (hopper/), of all its programs together.
 
     orders         how many orders it ran in
     instructions   kind ("TMA load", "TMA store", "cp.async", "wgmma") -> how many instructions of the kernel begin one
@@ -531,13 +531,13 @@ class Launch:
 
     @property
     def flops(self) -> Flops:
-        """The floating-point operations of all lines together."""
+        """Sum the floating-point operations of all lines."""
         return sum((each.flops for each in self.line_flops), Flops())
 
 
 @dataclass
 class Saved:
-    """A tensor that the forward half of a call left and the backward half used: its whole storage.
+    """A tensor that the forward half of a call made and the backward half used: its whole storage.
 
     >>> Saved("out", nbytes=4096, shape=[32, 32]).tensor
     'out'
@@ -626,18 +626,18 @@ class Operation:
 
     @property
     def sides(self) -> tuple[int, int, int]:
-        """(M, K, N) of a matrix product, whose last two arguments are (..., M, K) and (..., K, N); 1 for what a vector lacks."""
+        """Return (M, K, N) of a matrix product, whose last two arguments are (..., M, K) and (..., K, N); 1 for what a vector lacks."""
         *_, a, b = self.shapes
         return a[-2] if len(a) > 1 else 1, a[-1], b[-1] if len(b) > 1 else 1
 
     @property
     def product_flops(self) -> int:
-        """2 M K N of a matrix product, times the batch."""
+        """Return 2 M K N of a matrix product, times the batch."""
         return 2 * math.prod(self.sides) * math.prod(self.shapes[-2][:-2])
 
 
 def described(x: torch.Tensor) -> list[int]:
-    """The shape of a tensor and the bytes of an element, as numbers; how it is laid out is nobody's business.
+    """Return the shape of a tensor and the bytes of an element, as numbers.
 
     >>> described(torch.empty(3, 5, dtype=torch.float16))
     [3, 5, 2]
@@ -646,7 +646,7 @@ def described(x: torch.Tensor) -> list[int]:
 
 
 def tensors_of(call: int, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str, torch.Tensor]]:
-    """(storage id, name, tensor) of each tensor among a call's arguments: "0:x", or "0:xs[1]" in a list.
+    """Yield (storage id, name, tensor) for each tensor among a call's arguments: "0:x", or "0:xs[1]" in a list.
 
     Recording and replaying must agree on these ids: a log speaks of its inputs by them.
 
@@ -663,8 +663,8 @@ def tensors_of(call: int, arguments: Mapping[str, Any]) -> Iterator[tuple[str, s
 
 @dataclass
 class Replay:
-    """Everything that was seen of one recorded call, or of several, when its kernels ran again on other data. If that did not come
-    to its end, `error` is one sentence and the rest is partial.
+    """Results of replaying the calls of one log on other data. If that did not come to its end, `error` is one sentence and the rest is
+    partial.
 
     cause: of the error, or of what is refused.
     outputs[i] is what call i returned (a tensor, a number or a tuple of them), read after the last call, so that a

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def assert_no_faults(trace: Recorded, *kinds: str) -> None:
-    """Fail if a kernel did what a GPU would get wrong; kinds: of these kinds alone, as Fault.kind has them.
+    """Fail if a kernel did what a GPU would get wrong; kinds: only these kinds, as Fault.kind has them.
 
     >>> assert_no_faults(t)
     >>> with trace(inputs=[y]) as wrong:
@@ -51,7 +51,7 @@ def assert_no_faults(trace: Recorded, *kinds: str) -> None:
 
 
 def assert_no_races(trace: Recorded) -> None:
-    """Fail if programs, or threads of one, disturb one another.
+    """Fail if programs, or threads of one, race.
 
     >>> assert_no_races(t)
     >>> with trace() as wrong:

@@ -14,8 +14,8 @@ __all__ = [
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch use no threads of its own while this is open: small work is faster on one core than shared among several, many times so
-    where others keep them busy.
+    """Limit torch to one thread inside the block: small work is faster on one core than shared among several, many times so where others
+    keep them busy.
 
     >>> with one_thread():
     ...     torch.get_num_threads()

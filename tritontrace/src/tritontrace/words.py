@@ -11,7 +11,7 @@ __all__ = [
 
 
 def number(value: float) -> str:
-    """Write a number with commas between thousands, without a fraction.
+    """Format a number with commas between thousands, without a fraction.
 
     >>> number(1234567.8)
     '1,234,568'
@@ -20,7 +20,7 @@ def number(value: float) -> str:
 
 
 def rounded(count: float) -> float:
-    """Return a ratio as it is said: with three digits, or with all before the point.
+    """Round a ratio to three digits, or to all before the point.
 
     >>> rounded(2.5042), rounded(2.001), rounded(2048.4)
     (2.5, 2, 2048)
@@ -30,7 +30,7 @@ def rounded(count: float) -> float:
 
 
 def times(count: float) -> str:
-    """Return how many times, with three digits, or with all before the point.
+    """Format a ratio: "2.5 times", with three digits, or with all before the point.
 
     >>> times(2.5), times(2048)
     ('2.5 times', '2,048 times')
@@ -39,7 +39,7 @@ def times(count: float) -> str:
 
 
 def plural(count: int, one: str, several: str = "") -> str:
-    """Return a count with its noun; `several` where an s does not do.
+    """Format a count with its noun; `several` where an s does not do.
 
     >>> plural(1, "wave"), plural(2, "wave"), plural(1000, "launch", "launches")
     ('1 wave', '2 waves', '1,000 launches')

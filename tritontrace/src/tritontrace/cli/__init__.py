@@ -19,7 +19,7 @@ COMMANDS = {module.name for module in iter_modules(__path__)} - {"script"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the arguments say, those of the process if none are given; return the exit status.
+    """Run the command that the arguments name, those of the process if none are given; return the exit status.
 
     >>> main(["there_is_no_such_script.py"])  # says so on stderr
     2

@@ -22,7 +22,7 @@ NOT_DECIDED = 3
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prove what the named script launches, write the report, and return the exit status."""
+    """Run `tritontrace prove` on a script, write the report, and return the exit status."""
     parser = parser_for(
         "tritontrace prove",
         "For all sizes: does each access stay inside its tensor, and does one program alone store to each element? "

@@ -26,7 +26,7 @@ class _TimeIsUp(BaseException):
 
 
 def parser_for(name: str, description: str) -> argparse.ArgumentParser:
-    """A parser with what every command on a script takes: the script, its arguments, a format, an output, a card, seconds."""
+    """Make a parser with the options of every command on a script: the script, its arguments, a format, an output, a card, seconds."""
     parser = argparse.ArgumentParser(prog=name, description=description)
     parser.add_argument("script", help="a Python file that launches kernels")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
@@ -46,7 +46,7 @@ def parser_for(name: str, description: str) -> argparse.ArgumentParser:
 
 
 def gpu_named(text: str) -> str:
-    """Read the name of a GPU; argparse says which one may be meant, or which there are, if there is none of that name."""
+    """Parse the name of a GPU, as an argparse type: an unknown one is refused, with suggestions."""
     if text in gpu.NAMES:
         return text
     near = [f'"{name}"' for name in gpu.NAMES if name.upper().startswith(text.upper())]
@@ -56,7 +56,7 @@ def gpu_named(text: str) -> str:
 
 
 def positive(text: str) -> int:
-    """Read a number of an option; argparse says so if it is below 1."""
+    """Parse a number of at least 1, as an argparse type."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
@@ -64,7 +64,7 @@ def positive(text: str) -> int:
 
 
 def problem_with(options: argparse.Namespace) -> str:
-    """The sentence that says why nothing can be begun, or ""."""
+    """Return a message if the script or the output's folder does not exist, else ""."""
     if not Path(options.script).is_file():
         return f"There is no script {options.script}."
     if options.output and not options.output.parent.is_dir():
@@ -73,13 +73,13 @@ def problem_with(options: argparse.Namespace) -> str:
 
 
 def card_of(options: argparse.Namespace) -> gpu.GPU:
-    """The card that answers the script."""
+    """Return the GPU that host code sees, from --gpu and --sms."""
     card = gpu.datasheet(options.gpu) if options.gpu else gpu.planned_for()
     return replace(card, sms=options.sms or card.sms)
 
 
 def named(card: gpu.GPU) -> str:
-    """ "an H200 with 132 SMs"."""
+    """Describe a GPU: "an H200 with 132 SMs"."""
     article = "an" if card.name[0] in "AHLR" else "a"
     other = (
         ""
@@ -90,7 +90,7 @@ def named(card: gpu.GPU) -> str:
 
 
 def run(script: Path, arguments: Sequence[str], seconds: int) -> str:
-    """Run a script as `python script.py arguments` would. Returns what kept it from its end, in a sentence, or ""."""
+    """Run a script as `python script.py arguments` would. Return a message if it did not end normally, else ""."""
     before = sys.argv, sys.path[0]
     sys.argv, sys.path[0] = [str(script), *arguments], str(script.resolve().parent)
     try:
@@ -137,7 +137,7 @@ def _at_most(seconds: int) -> Iterator[None]:
 
 
 def write(options: argparse.Namespace, text: str) -> None:
-    """Write a report to where it was asked for."""
+    """Write a report to the file of --output, or to stdout."""
     if options.output:
         options.output.write_text(text, "utf-8")
     else:
@@ -145,6 +145,6 @@ def write(options: argparse.Namespace, text: str) -> None:
 
 
 def cannot(sentence: str) -> int:
-    """Say why there is nothing to report, and return the exit status for it."""
+    """Print to stderr why there is nothing to report, and return the exit status for it."""
     print(sentence, file=sys.stderr)
     return NOT_TRACED

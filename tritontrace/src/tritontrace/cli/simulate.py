@@ -43,7 +43,7 @@ class _Launcher(EveryOrder):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Simulate the script that is named, write the report, and return the exit status."""
+    """Run `tritontrace simulate` on a script, write the report, and return the exit status."""
     options = parser_for(
         "tritontrace simulate", "Run a script's Gluon kernels in many orders, without a GPU."
     ).parse_args(arguments)
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def table(seen: Recorded, hazards: Sequence[Hazard]) -> list[str]:
-    """A line for each launch and for what it does at the same time; each mistake with its lines; faults in global memory."""
+    """Render a line for each launch and for what overlaps in it; each mistake with its lines; faults in global memory."""
     lines = []
     for launch in seen.launches:
         if found := launch.simulated:

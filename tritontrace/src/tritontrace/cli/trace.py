@@ -33,7 +33,7 @@ from tritontrace.tracing.saved import as_data
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Trace the script that is named, write the report, and return the exit status."""
+    """Run `tritontrace trace` on a script, write the report, and return the exit status."""
     parser = parser_for("tritontrace", "Count what a script's Triton kernels do to memory, without a GPU.")
     parser.epilog = (
         "Other commands, each with its own --help: tritontrace simulate script.py, for kernels in Gluon; "

@@ -57,6 +57,7 @@ __all__ = [
     "OPTIONS",
     "compile_all",
     "compile_for",
+    "compile_here",
     "ptx_for",
     "remarks",
     "sass_for",
@@ -109,16 +110,50 @@ def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
     >>> [found.accepted for found in compile_all(jobs, seconds=60)]
     [True, False]
     """
+    known = [_known(*job) for job in jobs]
+    asked = [job for job, fact in zip(jobs, known, strict=True) if fact is None]
     found: list[Compiled] = []
     deadline = time.monotonic() + seconds
-    while len(found) < len(jobs):
-        found += in_a_child(lambda *job: _compile(*job)[0], jobs[len(found) :], deadline, seconds)
-    return found
+    while len(found) < len(asked):
+        found += in_a_child(lambda *job: _compile(*job)[0], asked[len(found) :], deadline, seconds)
+    given = iter(found)
+    return [fact or next(given) for fact in known]
+
+
+def compile_here(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
+    """Compile as compile_all does, without limits and in this very process, which a kernel may crash: this is for one's own. Of texts
+    that are equal to those which the compiler has accepted here, compile_all asks it no more, in this process and its forks.
+
+    >>> jobs = [(copy, (x, y, 1000), {"BLOCK": 128}, "sm_90", False)]
+    >>> [found.accepted for found in compile_here(jobs, seconds=60)]
+    [True]
+    """
+    return [_compile(*job)[0] for job in jobs]
+
+
+def _known(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str, to_the_end: bool = True) -> Compiled | None:
+    """The facts of an evaluated kernel whose text is known to be accepted, where no more is asked; else None."""
+    if to_the_end or not isinstance(kernel, Front):
+        return None
+    target = _target(gpu)
+    try:
+        shared = lower.known_shared_bytes(Text(kernel, kwargs, target), target, kernel.options)
+    except Exception:  # the compiler has more to say about this one
+        return None
+    return None if shared is None else _accepted(kernel.kernel.fn.__name__, gpu, shared)
+
+
+def _accepted(name: str, gpu: str, shared: int) -> Compiled:
+    return _within_limits(Compiled(name, gpu, True, shared_bytes=shared, to_the_end=False))
+
+
+def _target(gpu: str) -> GPUTarget:
+    return GPUTarget("cuda", int(gpu.removeprefix("sm_")), 32)
 
 
 @cache
 def warm_up() -> None:
-    """Load the compiler into this process, so that forked children find it there: 0.4 s once instead of in each.
+    """Load the compiler into this process, so that forked children inherit it: 0.4 s once instead of in each.
 
     >>> warm_up()
     """
@@ -133,7 +168,7 @@ def _nothing(n):
 
 
 def ptx_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
-    """The kernel in PTX, NVIDIA's portable assembly. Raises ValueError with the compiler's complaint if it does not compile.
+    """Compile a kernel to PTX, NVIDIA's portable assembly. Raises ValueError with the compiler's complaint if it does not compile.
 
     >>> "ld.global" in ptx_for(copy, x, y, 1000, BLOCK=256)
     True
@@ -142,7 +177,7 @@ def ptx_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
 
 
 def sass_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
-    """The kernel in SASS, the machine code of that GPU. Raises ValueError if it does not compile, or without NVIDIA's tools.
+    """Compile a kernel to SASS, the machine code of that GPU. Raises ValueError if it does not compile, or without NVIDIA's tools.
 
     >>> "LDG" in sass_for(copy, x, y, 1000, BLOCK=256, gpu="A100 80GB")
     True
@@ -246,7 +281,7 @@ def _aligned(arguments: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def numbers_of(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, int | None]]:
-    """The values that the kernel gets, in their order, by name; None for what is neither a whole number nor an address."""
+    """Yield the kernel's arguments, (name, value) in order; None for what is neither a whole number nor an address."""
     for name, value in flat_values(front, arguments):
         if is_descriptor(value):
             yield from ((name, None), *((name, int(each)) for each in (*value.shape, *value.strides)))
@@ -295,14 +330,13 @@ def _compile(
     places = Places(function, arguments)
     diagnostics: list[str] = []
     try:
-        target = GPUTarget("cuda", int(gpu.removeprefix("sm_")), 32)
+        target = _target(gpu)
         with quiet(diagnostics):
             front = kernel if isinstance(kernel, Front) else front_of(function, arguments, options)
             text = Text(front, arguments, target)
             if not to_the_end:
                 with contextlib.suppress(lower.ToTheEnd):
-                    shared = lower.shared_bytes(text, target, front.options)
-                    return _within_limits(Compiled(name, gpu, True, shared_bytes=shared, to_the_end=False)), None
+                    return _accepted(name, gpu, lower.shared_bytes(text, target, front.options)), None
             built = triton.compile(text, target=target, options=front.options)
     except NotThere as error:
         of_the_type = refused(places, places.of_lines(error.frames), error.message)

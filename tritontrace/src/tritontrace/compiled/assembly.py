@@ -26,7 +26,7 @@ class Move:
 
 
 def located(ptx: str) -> Iterator[tuple[tuple[Frame, ...], str]]:
-    """The lines of a PTX text that are no `.loc`, each with where it was written, innermost call first.
+    """Yield the lines of a PTX text that are no `.loc`, each with its place in the source, innermost call first.
 
     The `.loc` lines tell; the calls that led there stand in their comments alone: `.loc 1 7 24 // cell.py:7:24 @[ cell.py:17:28 ]`.
     Within inline assembly newer LLVM counts the lines of the assembly, as if the kernel had them.
@@ -47,7 +47,7 @@ TMA_BITS = 128  # a bulk copy moves whole tiles, as wide as can be
 
 
 def moves(ptx: str) -> Iterator[Move]:
-    """The global loads and stores in a PTX text, in order.
+    """Yield the global loads and stores in a PTX text, in order.
 
     Triton's loads are inline assembly, each after its `.loc`.
     """
@@ -64,7 +64,7 @@ def moves(ptx: str) -> Iterator[Move]:
 
 
 def copies(ptx: str) -> list[str]:
-    """The kinds of copies between global and shared memory that run by themselves: by each thread, or of whole tiles."""
+    """List the kinds of asynchronous copies between global and shared memory: by each thread, or of whole tiles."""
     kinds = {
         "cp.async": r"\bcp\.async\.c[ag]\.shared\.global",
         "TMA load": r"\bcp\.async\.bulk\.tensor[.\w]*\.shared::(?:cluster|cta)\.global",
@@ -77,7 +77,7 @@ def copies(ptx: str) -> list[str]:
 
 
 def tensor_instructions(ptx: str) -> list[str]:
-    """The tensor-core instructions in a PTX text, each once: "wgmma.mma_async m64n64k16 f32.f16.f16"."""
+    """List the tensor-core instructions in a PTX text, each once: "wgmma.mma_async m64n64k16 f32.f16.f16"."""
     found = [
         f"{name} {shape} {types.replace('.row.col', '').replace('.satfinite', '').strip('.')}"
         for name, shape, types in re.findall(r"\b(mma\.sync|wgmma\.mma_async)[.\w:]*?\.(m\d+n\d+k\d+)([.\w]*)", ptx)
@@ -101,14 +101,14 @@ def _tcgen05_shape(kind: str, descriptor: int) -> str:
 
 @dataclass(frozen=True)
 class Dot:
-    """A `tl.dot`: whether its blocks are fp32 and may be rounded to TF32, and where it was written."""
+    """A `tl.dot` in TTIR: whether its blocks are fp32 and may be rounded to TF32, and its place in the source."""
 
     tf32: bool
     frames: tuple[Frame, ...]  # innermost call first
 
 
 def dots(ttir: str) -> Iterator[Dot]:
-    """Every `tl.dot` of a kernel, those of its helpers included: in TTIR they are inlined already."""
+    """Yield every `tl.dot` of a kernel, those of its helpers included: in TTIR they are inlined already."""
     locations = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", ttir, re.MULTILINE))
     for attributes, a, b, location in re.findall(
         r"\btt\.dot ([^:\n]*) : tensor<([^>]*)> \* tensor<([^>]*)> [^\n]* loc\((.*)\)$", ttir, re.MULTILINE
@@ -137,7 +137,7 @@ REGISTERS, FRAME = (
 
 
 def registers(cubin: bytes, ptx: str) -> tuple[int | None, int | None]:
-    """Registers of a thread, and the bytes of slow memory that it uses in their place; None where the cubin does not tell.
+    """Return the registers of a thread, and its spill bytes, from a cubin; None where the cubin does not tell.
 
     The PTX cannot tell: the assembler decides. What the PTX itself keeps in slow memory (a table in `sin`) is no spill. NVIDIA's
     cuobjdump -res-usage prints the same numbers, but where others' code runs no further program may be started.
@@ -174,7 +174,7 @@ def _told_of_functions(cubin: bytes) -> Iterator[tuple[int, int]]:
 
 
 def sass(built: Any) -> str:
-    """The machine code as text, one instruction a line. One of TOOL_FAILED without NVIDIA's tools."""
+    """Return the machine code as text, one instruction a line. Raises one of TOOL_FAILED without NVIDIA's tools."""
     text = built.asm["sass"]
     if not text:
         raise RuntimeError("cuobjdump printed no instruction")

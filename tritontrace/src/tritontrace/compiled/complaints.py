@@ -153,18 +153,18 @@ ASSERTION = re.compile(r"^[\w.+-]+: \S*?(\w+)\.(?:cpp|cc|h):\d+: .*Assertion `(.
 
 
 def own_failure(name: str, diagnostics: str) -> str:
-    """Say so if it was an assertion of the compiler's own that stopped it; diagnostics: what it printed."""
+    """Return a message if an assertion inside the compiler failed, else "". diagnostics: what the compiler printed."""
     found = ASSERTION.search(diagnostics)
     return say("compiler.failure.own", kernel=name, part=found[1]) if found else ""
 
 
 def reason_of(function: str) -> Message:
-    """The meaning of a bare AssertionError in that function of Triton's front end."""
+    """Return the message for a bare AssertionError in that function of Triton's front end."""
     return say(f"compiler.{REASONS.get(function, 'problem.other_dtype_or_shape')}")
 
 
 def instead_of_truth(line: str) -> Message:
-    """Say what to write instead where this line asks whether a block is true."""
+    """Return the advice on what to write where this line uses a block as a boolean."""
     if re.search(r"\btl\.(max|min)\(", line):
         return say("compiler.problem.truth_of_a_maximum")
     if re.search(r"^\W*(if|elif|while)\b|\bline \d+: `(if|elif|while)\b", line):
@@ -175,12 +175,12 @@ def instead_of_truth(line: str) -> Message:
 
 
 def complaint(places: Places, gpu: str, error: BaseException, diagnostics: str = "") -> Message:
-    """One sentence on a GPU that cannot run a kernel. diagnostics: see `refusal`."""
+    """Return the message that a GPU cannot run a kernel. diagnostics: see `refusal`."""
     return say("compiler.refusal.of_a_gpu", refusal=refusal(places, error, diagnostics), gpu=gpu)
 
 
 def refusal(places: Places, error: BaseException | None, diagnostics: str = "") -> Message:
-    """The kernel's line and the compiler's objection to it, in one sentence without its full stop.
+    """Return the kernel's line and the compiler's objection to it, as one sentence without its full stop.
 
     diagnostics: what the compiler printed; where a pass failed, that alone tells line and reason.
     """
@@ -220,7 +220,7 @@ def refusal(places: Places, error: BaseException | None, diagnostics: str = "") 
 
 
 def refused(places: Places, place: str, problem: Message) -> Message:
-    """The sentence of a refusal: what stands against the kernel at a place in it, "" if that is not known."""
+    """Return the message of a refusal: the problem and its place in the kernel, "" if that is not known."""
     problem = Message(problem[:LONGEST].rstrip("."), problem.id, problem.parameters)
     if not place:
         return say("compiler.refusal.anywhere", kernel=places.kernel.name, problem=problem)
@@ -247,7 +247,7 @@ def _spelt(message: str) -> str:
 
 
 def readable(message: str, line: str = "") -> Message:
-    """An error of Triton's front end in words that speak of the kernel; as it is if none are known. line: where it stands."""
+    """Rewrite an error of Triton's front end in terms of the kernel; unchanged if it is not a known one. line: where it stands."""
     if re.search(TRUTH_OF_A_BLOCK, message) or (
         "`_semantic` argument" in message and re.search(r"\btl\.(max|min)\(", line)
     ):

@@ -25,7 +25,7 @@ UNKNOWN = ("noinline = true", "tt.loop_unroll_factor", "cf.br", "cf.cond_br")  #
 
 
 def surely(front: Front, gpu: str) -> bool:
-    """Whether the compiler would accept the kernel for `gpu`, an architecture like "sm_80", as far as can be said by looking."""
+    """Whether the compiler certainly accepts the kernel for `gpu`, an architecture like "sm_80", by inspection of its TTIR."""
     _, limit = SHARED_BYTES[gpu]
     if not (front.options.keys() <= SHAPING and lower.available()) or any(word in front.text for word in UNKNOWN):
         return False
@@ -34,7 +34,7 @@ def surely(front: Front, gpu: str) -> bool:
 
 
 def most_shared_bytes(front: Front) -> int:
-    """An upper bound of the bytes of shared memory that a program needs."""
+    """Return an upper bound of the bytes of shared memory that a program needs."""
     found = list(_walk(front.module, front.entry, False))
     stages = [front.options.get("num_stages", CUDAOptions.num_stages)]
     stages += [op.attributes["tt.num_stages"] for op, _, _ in found if "tt.num_stages" in op.attributes]

@@ -29,8 +29,8 @@ ATOMIC = re.compile(r"\b(?:atom|red)\.\S+")
 
 
 def taken(front: Front, arguments: dict[str, Any], broken: list[Promise]) -> list[Promise]:
-    """Choose the promises that the compiler makes use of for a launch with these arguments. None, if the compiler gives no answer in
-    time: that says something of the machine, and nothing of the kernel."""
+    """Select the broken promises (tl.multiple_of and the like) that the compiler relies on for a launch with these arguments. None if the
+    compiler gives no answer in time, which is no fault of the kernel."""
     text = Text(front, arguments, TARGET).text
     key = text, tuple(broken)
     if key not in _known:

@@ -16,7 +16,7 @@ from tritontrace.ttir.frontend import LAUNCH_OPTIONS, OPTIONS, Front, NotAnArgum
 
 
 def undecorated(kernel: Any) -> JITFunction:
-    """The `@triton.jit` function inside its decorators, or that the front end has read. Raises TypeError if there is none."""
+    """Return the `@triton.jit` function inside decorators, or of a Front. Raises TypeError if there is none."""
     no_triton.demand()
     while isinstance(kernel, Autotuner | Heuristics):
         kernel = kernel.fn
@@ -28,7 +28,7 @@ def undecorated(kernel: Any) -> JITFunction:
 
 
 def resolve(kernel: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[JITFunction, dict[str, Any], dict[str, Any]]:
-    """The function inside its decorators, its arguments by name, and the compiler's options. Raises NotAnArgument if they do not fit.
+    """Return the function inside its decorators, its arguments by name, and compiler options. Raises NotAnArgument if they do not fit.
 
     Of what the front end has read the arguments are given by name, and the options are known to it.
     """

@@ -34,7 +34,7 @@ Job = tuple[Any, tuple, dict[str, Any], str] | tuple[Any, tuple, dict[str, Any],
 def in_a_child(
     compiler: Callable[..., Compiled], jobs: Sequence[Job], deadline: float, seconds: float
 ) -> list[Compiled]:
-    """The results of the first jobs, up to the first that crashes, that one included; of all, if time runs out.
+    """Compile jobs in forked children, and return the results up to the first that crashes, that one included; of all, if time runs out.
 
     deadline is a time of time.monotonic(); `seconds` is the limit as it is told.
     """

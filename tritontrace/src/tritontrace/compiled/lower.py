@@ -41,15 +41,37 @@ FEW = 256  # elements of a block for each thread, which has 255 registers: more 
 RESULT = re.compile(r"tt\.func public [^\n]*\) -> ")  # a kernel returns nothing
 
 
+PLACE = re.compile(
+    r" loc\(#loc\d*\)|^#loc\d* = loc\(.*\)$", re.MULTILINE
+)  # which line of a source an operation comes from
+MOST = 1_000  # texts that are remembered
+
+
 class ToTheEnd(Exception):
-    """Raised for a kernel whose fate only the assembler decides."""
+    """Raised for a kernel that only the assembler can accept or refuse."""
 
 
 def shared_bytes(source: Text, target: GPUTarget, options: dict[str, Any]) -> int:
-    """Bytes of shared memory that a program needs. Raises the compiler's own exceptions if it refuses the kernel, and ToTheEnd."""
+    """Return the shared memory of a program in bytes. Raises the compiler's own exceptions if it refuses the kernel, and ToTheEnd."""
     if not available() or source.language != Language.TRITON:
         raise ToTheEnd
-    return shared_bytes_of(source.text, target, options, accepted=True)
+    if len(_accepted) >= MOST:
+        _accepted.clear()
+    found = _accepted[_asked(source, target, options)] = shared_bytes_of(source.text, target, options, accepted=True)
+    return found
+
+
+# trap: the key holds all that shared_bytes_of is given; only places are left out of it, which decide nothing
+_accepted: dict[tuple[str, str, str], int] = {}  # by this process, and by those that it was forked from
+
+
+def known_shared_bytes(source: Text, target: GPUTarget, options: dict[str, Any]) -> int | None:
+    """What `shared_bytes` has said of an equal text before, wherever its lines stand; None if it has not."""
+    return _accepted.get(_asked(source, target, options)) if source.language == Language.TRITON else None
+
+
+def _asked(source: Text, target: GPUTarget, options: dict[str, Any]) -> tuple[str, str, str]:
+    return PLACE.sub("", source.text), repr(target), repr(sorted(options.items()))
 
 
 @cache
@@ -63,7 +85,7 @@ def _backend(target: GPUTarget, process: int) -> tuple[Any, Any]:
 
 
 def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, accepted: bool = False) -> int:
-    """The same of a module as text, under a Triton that has these passes; accepted: ToTheEnd where the assembler may refuse it."""
+    """Return the same for a module as text; accepted: raise ToTheEnd where the assembler may refuse it."""
     backend, context = _backend(target, os.getpid())
     parsed, capability = backend.parse_options(dict(options)), int(target.arch)
     stages: dict[str, Any] = {}
@@ -84,8 +106,8 @@ def shared_bytes_of(text: str, target: GPUTarget, options: dict[str, Any], *, ac
 
 
 def spared(ttir: str, threads: int, capability: int) -> bool:
-    """Whether nothing behind the bar can refuse a kernel of this text, with so many threads for each program, on a GPU of this compute
-    capability (80 for an sm_80)."""
+    """Whether no later pass can refuse a kernel of this TTIR, with this many threads for each program, on a GPU of this compute capability
+    (80 for an sm_80)."""
     operations = set(re.findall(r"\btt\.([a-z_]\w*(?:\.return)?)", ttir))
     if 80 <= capability < 100:
         brain_is_young = ATOMIC.search(ttir)
@@ -114,7 +136,7 @@ module {
 
 @cache
 def available() -> bool:
-    """Whether this Triton's passes are called as above; else every kernel is compiled to the end."""
+    """Whether this Triton's passes can be called separately; else every kernel is compiled to the end."""
     try:
         return shared_bytes_of(SOMETHING, GPUTarget("cuda", 90, 32), {}) == 0
     except Exception:  # whatever another version says

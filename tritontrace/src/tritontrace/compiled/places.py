@@ -14,7 +14,7 @@ Frame = tuple[str, int]  # a file, and a line in it
 
 
 class Places:
-    """The kernel, and every function of the author's that it calls; Triton's own are left out, as in a trace."""
+    """Source places of a kernel and of every function of the author's that it calls; Triton's own are left out, as in a trace."""
 
     def __init__(self, kernel: JITFunction, arguments: dict[str, Any]):
         self.kernel = source_of(kernel)
@@ -26,7 +26,7 @@ class Places:
                 self._known.setdefault("".join(source.lines), (file, source))
 
     def of_lines(self, frames: Iterable[Frame]) -> str:
-        """The place of frames, innermost call first, with files as PTX and Triton's intermediate code name them."""
+        """Return the place of frames, innermost call first, with files as PTX and Triton's intermediate code name them."""
         frames = list(frames)
         found = [self._find(os.path.basename(file), line, frames[-1] == (file, line)) for file, line in frames]
         return self._sentence([frame for frame in found if frame])
@@ -45,18 +45,18 @@ class Places:
         return (named[0], named[0].line(line)) if named else None
 
     def of_texts(self, frames: Iterable[tuple[str, int]]) -> str:
-        """The place of frames, innermost call first, each the text of a function and a line of it."""
+        """Return the place of frames, innermost call first, each the text of a function and a line of it."""
         found = [(self._known[text][1], line) for text, line in frames if text in self._known]
         return self._sentence([(source, source.line(source.first_line + line - 1)) for source, line in found])
 
     def of_text(self, part: str) -> str:
-        """The first line of the kernel's body in which `part` stands."""
+        """Return the first line of the kernel's body that contains `part`."""
         _, *lines = self.kernel.numbered()
         return next((self._sentence([(self.kernel, n)]) for n, text in lines if part in text), "")
 
     @staticmethod
     def line(place: str) -> int:
-        """3 for "line 3: ..."."""
+        """Return the number of a place: 3 for "line 3: ..."."""
         return int(place.split()[1].rstrip(":"))
 
     def _sentence(self, frames: Sequence[tuple[Source, int]]) -> str:

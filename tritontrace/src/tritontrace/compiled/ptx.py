@@ -98,7 +98,7 @@ OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*")
 
 @dataclass
 class Code:
-    """The instructions of a kernel that addresses depend on, and the registers. threads: of a program."""
+    """The instructions of a PTX kernel that addresses depend on, and its registers. threads: of a program."""
 
     instructions: list[_Instruction]
     labels: dict[str, int]
@@ -107,7 +107,7 @@ class Code:
 
 
 def parse(ptx: str) -> Code:
-    """Read the kernel in a PTX text; what no address, no mask and no branch depends on is left out."""
+    """Parse the kernel in a PTX text; what no address, mask or branch depends on is left out."""
     _, _, body = ptx.partition(".visible .entry ")
     every, labels = [], {}
     for frames, line in located(body.partition("\n}")[0]):
@@ -147,13 +147,13 @@ def _needed(every: Sequence[_Instruction]) -> tuple[list[bool], set[str]]:
 
 
 class Contents:
-    """Contents of tensors now. parts: the address of each storage, and its bytes."""
+    """Current contents of tensors. parts: the address of each storage, and its bytes."""
 
     def __init__(self, parts: Iterable[tuple[int, np.ndarray]]):
         self._parts = list(parts)
 
     def at(self, addresses: np.ndarray, active: np.ndarray, size: int) -> Known:
-        """The whole numbers of `size` bytes that the active threads load; None if one of them lies outside of all."""
+        """Return the whole numbers of `size` bytes that the active threads load; None if one of them lies outside of all storages."""
         numbers, missing = np.zeros(addresses.shape, np.uint64), active.copy()
         for start, content in self._parts:
             inside = missing & (addresses >= start) & (addresses + size <= start + len(content))
@@ -167,7 +167,7 @@ class Contents:
 
 
 class Threads:
-    """The threads of some programs, which run the same code.
+    """The threads of some programs, as an interpreter of PTX runs them together.
 
     values     of the kernel's arguments, in their order; None for what is no whole number
     programs   (n, 3): their places in the grid;  memory  of the tensors
@@ -193,7 +193,7 @@ class Threads:
         self._at = 0  # the instruction that runs
 
     def run(self) -> Iterator[Access]:
-        """Run to the end, and yield each load and store. Threads that part ways meet again where their code does."""
+        """Run to the end, and yield each load and store. Diverged threads reconverge where their code does."""
         waiting = {0: np.ones(self._count, bool)}
         steps, end = 0, len(self.code.instructions)
         while waiting:

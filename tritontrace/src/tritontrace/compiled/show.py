@@ -17,7 +17,7 @@ REGISTERS = datasheet("H200").registers_per_thread  # the same on every architec
 
 
 class Shown(Compiled):
-    """The facts that compile_for found, which show themselves as a table."""
+    """The result of compile_for, which displays as a table."""
 
     def __str__(self) -> str:
         return text(self)
@@ -27,11 +27,11 @@ class Shown(Compiled):
 
 
 class ShownWarps(Warps):
-    """The requests and passes that warps_for found, which show themselves as a table."""
+    """The result of warps_for, which displays as a table."""
 
     @property
     def slow(self) -> list[Slow]:
-        """Lines that are slow for a reason that bytes and sectors do not show.
+        """List lines that are slow for a reason that bytes and sectors do not show.
 
         >>> [(each.kind, each.op, each.times) for each in warps_for(copy, x, y, 1000, BLOCK=1024).slow]
         [('narrow', 'load', 4.0), ('narrow', 'store', 4.0)]
@@ -48,7 +48,7 @@ class ShownWarps(Warps):
 
 
 def remarks(found: Compiled) -> list[str]:
-    """Sentences on what an author would want to change, and on the precision of fp32 dots.
+    """List sentences on what an author would want to change, and on the precision of fp32 dots.
 
     >>> remarks(compile_for(copy, x, y, 1000, BLOCK=256))
     []
@@ -167,7 +167,7 @@ def _how(each: Requests) -> str:
 
 
 def slow_lines(found: Warps, efficiency: Mapping[tuple[int, str], float] | None = None) -> list[Slow]:
-    """The lines that are slow for a reason that bytes and sectors do not show.
+    """List the lines that are slow for a reason that bytes and sectors do not show.
 
     efficiency   of lines and operations, as a trace counts it for whole blocks: where it says by itself that sectors are wasted, the
                  lanes' stride is no news

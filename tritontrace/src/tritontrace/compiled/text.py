@@ -37,7 +37,7 @@ FILE = re.compile(r'^(#loc\d* = loc\()("(?:[^"\\]|\\.)*")(:\d+:\d+\))$', re.MULT
 
 
 class NotThere(MessageError):
-    """Raised for a type that the front end would refuse for this GPU; frames: where, innermost call first."""
+    """Raised for a type that a GPU of this architecture lacks; frames: where, innermost call first."""
 
     def __init__(self, message: Message, frames: Sequence[Frame]):
         super().__init__(message)
@@ -45,7 +45,7 @@ class NotThere(MessageError):
 
 
 class Text(ASTSource):
-    """The source that triton.compile takes for the kernel of a launch. Raises NotThere if the GPU lacks one of its types."""
+    """The TTIR of a launch, as a source that triton.compile takes. Raises NotThere if the GPU lacks one of its types."""
 
     def __init__(self, front: Front, arguments: dict[str, Any], target: GPUTarget):
         super().__init__(front.kernel, {})
@@ -61,18 +61,18 @@ class Text(ASTSource):
         self.text = front.aligned(arguments).replace(before, after)
 
     def hash(self) -> str:
-        """The key of Triton's cache on disk. Each session of Jupyter names the files of its cells anew, and the code is the same."""
+        """Return the key of Triton's cache on disk. Each session of Jupyter names the files of its cells anew, and the code is the same."""
         files: dict[str, int] = {}
         text = FILE.sub(lambda place: f"{place[1]}{files.setdefault(place[2], len(files))}{place[3]}", self.text)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def make_ir(self, *arguments: Any) -> Any:
-        """The module. Triton passes the context last, and before it what a front end asks for."""
+        """Parse the text, with Triton's interface. Triton passes the context last, and before it what a front end asks for."""
         return module_of(self.text, arguments[-1])
 
 
 def module_of(text: str, context: Any) -> Any:
-    """The text read by the compiler."""
+    """Parse TTIR into a module."""
     with tempfile.NamedTemporaryFile("w", suffix=".ttir", encoding="utf-8") as file:  # it reads files alone
         file.write(text)
         file.flush()

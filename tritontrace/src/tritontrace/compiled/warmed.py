@@ -41,7 +41,7 @@ Launch = Callable[..., Any]  # (*arguments, grid=..., **options)
 
 
 class Warmed:
-    """A kernel that is ready to be launched: `warmed[grid](...)`, with all arguments in their order.
+    """The result of kernel.warmup(...): a compiled kernel that is launched by `warmed[grid](...)`, with all arguments in their order.
 
     launch      what a launch calls, with the options that its code is made for
     n_regs      32-bit registers of a thread, at most
@@ -73,13 +73,13 @@ class Warmed:
 
 
 def registers_of_a_thread(warps: int) -> int:
-    """The most that the assembler may give each thread of a program: in eights, and so that one program fits on an SM."""
+    """Return the most registers that the assembler may give each thread: a multiple of 8, and so that one program fits on an SM."""
     card = gpu.planned_for()
     return min(card.registers_per_thread, card.registers_per_sm // (WARP * warps) // 8 * 8)
 
 
 def warmed(kernel: JITFunction, args: tuple, options: dict[str, Any], launch: Launch) -> Warmed:
-    """The kernel as `warmup` with these arguments returns it. Raises KernelError, with a sentence, if the compiler refuses it."""
+    """Compile a kernel as `warmup` with these arguments does. Raises KernelError, with a message, if the compiler refuses it."""
     architecture = gpu.planned_for().architecture
     target = GPUTarget("cuda", int(architecture.removeprefix("sm_")), WARP)
     name = kernel.fn.__name__
@@ -107,7 +107,7 @@ def _shared_bytes(front: Front, text: str, target: GPUTarget) -> int:
 
 
 class LaunchResult:
-    """A launch's result, `kernel[grid](...)`: it can be launched again, and is compiled when it is asked for what the compiler knows.
+    """The result of `kernel[grid](...)`: it can be launched again, and is compiled only when its attributes need that.
 
     n_regs, n_spills, asm  as the assembler has them;  all else  as Warmed has it
     assemble               whether the assembler may be started here: else n_regs is Warmed's, and there is no asm

@@ -25,7 +25,7 @@ SECTOR, WIDEST = 32, 16  # bytes: of a sector, and of what a lane moves in one i
 
 
 def passes_of(addresses: np.ndarray, active: np.ndarray, size: int) -> tuple[int, int]:
-    """How often warps pass shared memory for one instruction, and how often they would without conflicts.
+    """Count the passes of warps through shared memory for one instruction, and those without bank conflicts.
 
     addresses   (warps, lanes) in bytes;  active  the lanes that take part;  size  bytes that a lane moves
     """
@@ -148,7 +148,7 @@ class _Line:
 
 
 def counted(places: Places, accesses: Iterable[ptx.Access]) -> tuple[list[Requests], list[Passes]]:
-    """The requests and the passes of each line, in the order of lines; "" is a line that the compiler does not name."""
+    """Count the requests and the passes of each line, in the order of lines; "" is a line that the compiler does not name."""
     lines: dict[tuple[str, str], _Line] = {}
     shared: dict[tuple[str, str], Passes] = {}
     seen, known = _Seen(), cache(places.of_lines)
@@ -167,7 +167,7 @@ def counted(places: Places, accesses: Iterable[ptx.Access]) -> tuple[list[Reques
 
 
 def from_data(data: Mapping[str, Any]) -> Warps:
-    """The Warps that dataclasses.asdict made this of."""
+    """Rebuild a Warps from the result of dataclasses.asdict."""
     made = Warps(**{each.name: data[each.name] for each in fields(Warps) if each.name in data})
     made.requests = [Requests(**each) for each in data["requests"]]
     made.passes = [Passes(**each) for each in data["passes"]]
@@ -175,7 +175,7 @@ def from_data(data: Mapping[str, Any]) -> Warps:
 
 
 def programs_of(grid: Sequence[int], most: int | None) -> np.ndarray:
-    """(n, 3): the places of some programs in a grid; x runs fastest. None: of all."""
+    """Return the grid places (n, 3) of up to `most` programs, evenly spread; x runs fastest. None: of all."""
     together = prod(grid)
     numbers = np.linspace(0, together - 1, min(together, most or together)).astype(np.int64)
     return np.stack([numbers % grid[0], numbers // grid[0] % grid[1], numbers // (grid[0] * grid[1])], 1)

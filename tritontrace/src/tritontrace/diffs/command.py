@@ -23,7 +23,7 @@ FINE, WORSE, NOT_COMPARED = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare what is named, write the diff, and return the exit status.
+    """Run `tritontrace diff`, write the diff, and return the exit status.
 
     >>> main(["no_such_script.py", "nor_this.py"])  # says on stderr that there is no such file
     2

@@ -86,7 +86,7 @@ def _parameter(tensor: str) -> str:
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Diff:
-    """Compare two reports as data. Raises NotComparable."""
+    """Compare two reports as data. Raises NotComparable if one is malformed."""
     counters = _counters(before) & _counters(after)
     old, new = _kernels(before, counters), _kernels(after, counters)
     pairs = list(_named(old, new))

@@ -36,13 +36,13 @@ class Side:
 
     @property
     def per_byte(self) -> float:
-        """Times that the kernel loads (or stores) each byte of the tensor, on average."""
+        """Return how often the kernel loads (or stores) each byte of the tensor, on average."""
         return self.of_tensor / max(1, self.distinct)
 
 
 @dataclass
 class LineChange:
-    """One operation on one tensor by one statement, or what a statement computes.
+    """Change of one operation on one tensor by one statement, or of what a statement computes.
 
     op              "load", "store", "atomic" or "compute"
     before, after   None where it is only in the other version
@@ -60,7 +60,7 @@ class LineChange:
         return _common(a.counts, b.counts) and (a.of_tensor, a.distinct) == (b.of_tensor, b.distinct)
 
     def counted(self, name: str) -> tuple[int, int]:
-        """A count before and after; 0 where the line is only in the other version."""
+        """Return a count before and after; 0 where the line is only in the other version."""
         a, b = (side.counts.get(name, 0) if side else 0 for side in (self.before, self.after))
         return a, b
 
@@ -72,7 +72,7 @@ def _common(a: dict[str, int], b: dict[str, int]) -> bool:
 
 @dataclass
 class StatementChange:
-    """A statement before and after, with the number of its first line in the file; 0 and "" where it is only in one version."""
+    """Change of a statement, with the number of its first line in the file; 0 and "" where it is only in one version."""
 
     before: int
     after: int
@@ -83,7 +83,7 @@ class StatementChange:
 
 @dataclass
 class Fault:
-    """A fault of one version that the other one lacks."""
+    """A fault of one version that the other does not have."""
 
     kind: str
     kernel: str
@@ -94,7 +94,7 @@ class Fault:
 
 @dataclass
 class Kernel:
-    """One kernel before and after. names: its name in each version, "" where it is only in the other one.
+    """Change of one kernel. names: its name in each version, "" where it is only in the other one.
 
     launches, grids, flops   before and after; FLOPs by unit
     lines         each operation on each tensor, in the order of the text
@@ -126,11 +126,11 @@ class Kernel:
 
     @property
     def same_text(self) -> bool:
-        """Whether the kernel and what it calls say the same: then arguments, constants or the grid make the difference."""
+        """Whether the source of the kernel and of what it calls is unchanged: then arguments, constants or the grid make the difference."""
         return all(self.names) and not self.helpers and not any(text.changed for text in self.text)
 
     def counted(self, name: str) -> tuple[int, int]:
-        """A count, of all lines: before and after."""
+        """Return a count, of all lines: before and after."""
         a, b = (sum(line.counted(name)[side] for line in self.lines) for side in (0, 1))
         return a, b
 
@@ -151,7 +151,7 @@ class Excess:
 
 @dataclass(repr=False)
 class Changes:
-    """Two traces, before and after.
+    """Differences between two traces, before and after.
 
     titles     what was traced
     stopped    what kept each from its end, in a sentence, or ""
@@ -168,12 +168,12 @@ class Changes:
 
     @property
     def equal(self) -> bool:
-        """Whether both ran to their ends, and all counts and faults are alike."""
+        """Whether both ran to their ends, and all counts and faults are equal."""
         other = self.new_faults or self.gone_faults or any(self.stopped)
         return not other and all(kernel.status == "equal" for kernel in self.kernels)
 
     def counted(self, name: str) -> tuple[int, int]:
-        """A count of results.Access, such as "bytes" or "sectors", or "flops", of all kernels: before and after."""
+        """Return a count of results.Access, such as "bytes" or "sectors", or "flops", of all kernels: before and after."""
         a, b = (sum(kernel.counted(name)[side] for kernel in self.kernels) for side in (0, 1))
         return a, b
 
@@ -191,7 +191,7 @@ class Changes:
         return a, b
 
     def exceeded(self, at_most: float) -> list[Excess]:
-        """The bytes and sectors, of all kernels together and of each that is in both versions, that grew by more than this ratio."""
+        """List the counts of bytes and sectors, of all kernels together and of each in both versions, that grew by more than this ratio."""
         return [excess for excess in self._grown() if excess.after > at_most * excess.before]
 
     def _grown(self) -> Iterator[Excess]:
@@ -203,7 +203,7 @@ class Changes:
                     yield Excess(kernel.name, count, *kernel.counted(count))
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON can hold it, with what follows from it."""
+        """Return the changes as JSON can hold them, with derived values."""
         kernels = [
             {**asdict(kernel), "status": kernel.status, "same_text": kernel.same_text} for kernel in self.kernels
         ]

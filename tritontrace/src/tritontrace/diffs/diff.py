@@ -7,14 +7,14 @@ from tritontrace.diffs.data import Changes
 
 
 class Diff(Changes):
-    """The data of Changes, as a table, as Markdown and in a notebook."""
+    """The result of `diff`: Changes, with views as a table, as Markdown and in a notebook."""
 
     def table(self) -> str:
-        """One row for each line whose traffic changed; what else changed below."""
+        """Render one row for each line whose traffic changed, with other changes below."""
         return show.table(self)
 
     def markdown(self) -> str:
-        """The table for a pull request."""
+        """Render the table for a pull request."""
         return show.markdown(self)
 
     __str__ = __repr__ = table

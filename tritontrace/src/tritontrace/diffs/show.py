@@ -23,7 +23,7 @@ REORDERED = "All sums are equal, and its launches count something else one by on
 
 
 def ratio(before: float, after: float) -> str:
-    """How many times as much: "×1.8"; "" where nothing changed."""
+    """Format a ratio: "×1.8"; "" where nothing changed."""
     if before == after:
         return ""
     return f"×{after / before:.3g}" if before and after else "new" if after else "gone"
@@ -50,7 +50,7 @@ def _times(number: float) -> str:
 
 
 def cells(line: LineChange) -> tuple[str, ...]:
-    """The row of one operation on one tensor by one statement, or of what a statement computes."""
+    """Return the cells of the row for one operation on one tensor by one statement, or for what a statement computes."""
     counts = ("instructions", "bytes", "sectors")
     moved = ["" if line.op == COMPUTE else _change(*line.counted(name)) for name in counts]
     return (
@@ -64,7 +64,7 @@ def cells(line: LineChange) -> tuple[str, ...]:
 
 
 def heading(diff: Changes, kernel: Kernel) -> str:
-    """A kernel's names, launches, grids and FLOPs, as far as they changed."""
+    """Return a kernel's names, launches, grids and FLOPs, as far as they changed."""
     old, new = kernel.names
     name = f"{old}, now {new}" if old and new and old != new else kernel.name
     parts = [name if all(kernel.names) else f"{name}, {_lacks(diff, kernel)}"]
@@ -95,7 +95,7 @@ def _grids(grids: list[tuple]) -> str:
 
 
 def notes(kernel: Kernel) -> list[str]:
-    """Say what may explain a kernel's change."""
+    """List sentences that may explain a kernel's change."""
     if kernel.status != "changed":
         return []
     found = [sentence for sentence, holds in ((MIXED, kernel.mixed), (REORDERED, kernel.reordered)) if holds]
@@ -105,13 +105,13 @@ def notes(kernel: Kernel) -> list[str]:
 
 
 def title(diff: Changes) -> str:
-    """Names of what was traced: "old.py → new.py"."""
+    """Return the names of what was traced: "old.py → new.py"."""
     old, new = diff.titles
     return f"{old}{ARROW}{new}"
 
 
 def summary(diff: Changes) -> list[str]:
-    """Whether anything changed, the sums, and what a reader must know before believing them."""
+    """List sentences on whether anything changed, the sums, and caveats."""
     named = (("bytes moved", diff.bytes), ("sectors", diff.sectors), ("FLOPs", diff.flops))
     sums = ", ".join(f"{_change(*counts)} {name}" for name, counts in named)
     found = [f"Equal: {sums}." if diff.equal else f"{sums}."]
@@ -129,13 +129,13 @@ def _card(card: dict) -> str:
 
 
 def faults(diff: Changes) -> list[str]:
-    """A sentence for each fault that is new, and each that is gone."""
+    """List a sentence for each fault that is new, and each that is gone."""
     named = (("New fault", diff.new_faults), ("Gone", diff.gone_faults))
     return [f"{word}: {one.where}: {one.kind}: {one.sentence}" for word, found in named for one in found]
 
 
 def excess(one: Excess, at_most: float) -> str:
-    """A sentence on a count that grew more than is allowed: "moves 1.8 times the bytes"."""
+    """Return a sentence on a count that grew more than is allowed: "moves 1.8 times the bytes"."""
     who = f"Kernel `{one.kernel}` moves" if one.kernel else "All kernels together move"
     times = f"{one.ratio:.3g} times {WORDS[one.count]}" if one.before else f"{one.count} where there were none"
     return f"{who} {times}: {one.after:,} instead of {one.before:,}; {at_most:g} times is allowed."
@@ -145,7 +145,7 @@ def excess(one: Excess, at_most: float) -> str:
 
 
 def table(diff: Changes, remarks: list[str] | None = None) -> str:
-    """A heading for each kernel, and a row for each operation whose counts changed; the sums and the faults below."""
+    """Render a heading for each kernel, and a row for each operation whose counts changed; the sums and the faults below."""
     changed = {id(kernel): [cells(line) for line in kernel.lines if not line.equal] for kernel in diff.kernels}
     rows = [COLUMNS, *(row for rows in changed.values() for row in rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -168,7 +168,7 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
 
 
 def markdown(diff: Changes, remarks: list[str] | None = None) -> str:
-    """The same for a pull request: a table for each kernel that changed, those that are equal in one line."""
+    """Render the same for a pull request: a table for each kernel that changed, those that are equal in one line."""
     parts = [f"**Traffic, {title(diff)}**", *summary(diff)]
     for kernel in diff.kernels:
         if kernel.status == "equal":
@@ -199,7 +199,7 @@ RULE = "border: 0; border-bottom: 1px solid var(--jp-border-color2, currentColor
 
 
 def html(diff: Changes, remarks: list[str] | None = None) -> str:
-    """The table, then the text of each kernel that changed, as a diff, with what each statement moves; no mark is by colour alone."""
+    """Render the table, then the text of each changed kernel, as a diff, with what each statement moves; no mark is by colour alone."""
     notes_ = "".join(f"<p>{escape(text)}</p>" for text in [*summary(diff), *faults(diff), *(remarks or [])])
     bodies = "".join(_body(diff, kernel) for kernel in diff.kernels)
     texts = "".join(_text(kernel) for kernel in diff.kernels if kernel.status != "equal")
@@ -243,7 +243,7 @@ def _text(kernel: Kernel) -> str:
 
 
 def annotated(kernel: Kernel) -> Iterator[tuple[str, str, str]]:
-    """Each statement as a diff has it, "- " and "+ " where it changed, behind its bytes and its FLOPs before and after."""
+    """Yield each statement as a diff has it, "- " and "+ " where it changed, behind its bytes and its FLOPs before and after."""
     sums: dict[tuple[int, int], Counter[str]] = {}
     for line in kernel.lines:
         for side, each in enumerate((line.before, line.after)):
@@ -264,7 +264,7 @@ def annotated(kernel: Kernel) -> Iterator[tuple[str, str, str]]:
 
 
 def page(diff: Changes, remarks: list[str] | None = None) -> str:
-    """An HTML page that stands alone, light or dark as the reader's system is."""
+    """Render an HTML page that stands alone, light or dark as the reader's system is."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title(diff))}</title><style>'
         ":root { color-scheme: light dark } body { font: 15px/1.5 system-ui, sans-serif; margin: 2em }"

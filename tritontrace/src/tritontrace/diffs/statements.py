@@ -20,7 +20,7 @@ NOTHING = (tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER)
 
 
 class KernelStatement(NamedTuple):
-    """A statement. first, last: its lines, counted from the `def`;  depth: how deep it is indented."""
+    """A statement of a kernel's source. first, last: its lines, counted from the `def`;  depth: how deep it is indented."""
 
     first: int
     last: int
@@ -33,7 +33,7 @@ class KernelStatement(NamedTuple):
 
 
 def statements(lines: Sequence[str]) -> list[KernelStatement]:
-    """The statements of a function, from its text. Where that is no Python, each line is one."""
+    """Split a function's text into statements. Where it does not parse, each line is one."""
     text = textwrap.dedent("".join(line.rstrip("\n") + "\n" for line in lines))
     try:
         return list(_statements(text))
@@ -94,7 +94,7 @@ Pair = tuple[int | None, int | None]
 
 
 def matched(before: Sequence[KernelStatement], after: Sequence[KernelStatement]) -> list[Pair]:
-    """Pairs of indices, in order: of one statement before and after, or None where it is only in one of them."""
+    """Match statements: pairs of indices, in order, of one statement before and after, or None where it is only in one of them."""
     pairs: list[Pair] = []
     matcher = SequenceMatcher(None, [one.key for one in before], [one.key for one in after], autojunk=False)
     for kind, i1, i2, j1, j2 in matcher.get_opcodes():
@@ -136,5 +136,5 @@ def _aligned(before: Sequence[KernelStatement], old: range, after: Sequence[Kern
 
 
 def similarity(before: Sequence, after: Sequence) -> float:
-    """The share of two sequences that they have in common, in order: 0 to 1."""
+    """Return the share of two sequences that they have in common, in order: 0 to 1."""
     return SequenceMatcher(None, before, after, autojunk=False).ratio()

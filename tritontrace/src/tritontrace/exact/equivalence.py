@@ -76,7 +76,7 @@ class Equivalence:
 
 
 class Reference:
-    """A function whose runs are kept, to compare many others with it: equivalent(f, Reference(g), cases).
+    """A function with cached runs, to compare many others with it: equivalent(f, Reference(g), cases).
 
     >>> doubled = Reference(lambda x: 2 * x)
     >>> [equivalent(f, doubled, [(torch.ones(4),)]).outcome for f in (lambda x: x + x, lambda x: x * x)]
@@ -88,7 +88,7 @@ class Reference:
         self._runs: dict[tuple, FieldRun] = {}
 
     def kept(self, case: Case, attempt: int, reverse: bool = False, follow: bool = False) -> FieldRun:
-        """The run of the function in a case, made if it was not yet."""
+        """Return the cached run of the function in a case, computed on first use."""
         key = id(case), attempt, reverse, follow
         if key not in self._runs:
             self._runs[key] = run_in_a_field(self.function, case, attempt, reverse, follow)
@@ -97,7 +97,7 @@ class Reference:
 
 
 def equivalent(f: Callable | Reference, g: Callable | Reference, cases: Iterable[Case]) -> Equivalence:
-    """Say whether two functions compute one formula: host code with kernels, or with torch's operations alone.
+    """Decide whether two functions compute one formula: host code with kernels, or with torch's operations alone.
 
     cases   the arguments of each call, a sequence or a dict of names. A tensor of floats gives its shape, strides, dtype and
             what is infinite or NaN in it; its numbers are replaced by random ones of a field. Other arguments stay as they are
@@ -150,7 +150,7 @@ def _of_case(f: Reference, g: Reference, number: int, case: Case) -> Equivalence
 
 @dataclass
 class Output:
-    """A tensor that a call returned or was given, as it left it."""
+    """A tensor that a call returned or modified."""
 
     name: str
     tensor: torch.Tensor
@@ -161,7 +161,7 @@ class Output:
 
 @dataclass
 class FieldRun:
-    """The result of a call in one field. results: how many of its outputs were returned; the others are arguments."""
+    """The result of a call in one finite field. results: how many of its outputs were returned; the others are arguments."""
 
     outputs: list[Output]
     results: int
@@ -177,7 +177,7 @@ class FieldRun:
 def run_in_a_field(
     function: Callable, case: Case, attempt: int, reverse: bool = False, follow: bool = False, lines: bool = True
 ) -> FieldRun:
-    """FieldRun a function on a case's random numbers of one field.
+    """Run a function on a case's random numbers of one finite field.
 
     reverse    numbers are ordered the other way round
     follow     note what was chosen by that order and, with `lines`, what variables of kernels got

@@ -43,12 +43,12 @@ VAST = 1e9  # constants beyond it lie beyond all that is computed, as where the 
 
 @cache
 def field(number: int, reverse: bool = False) -> Field:
-    """One of `len(PRIMES)` fields; reverse: its numbers ordered the other way round."""
+    """Return one of `len(PRIMES)` finite fields; reverse: its numbers ordered the other way round."""
     return Field(*PRIMES[number], reverse)
 
 
 class Field:
-    """Arithmetic on words. Operands broadcast, as numpy's do.
+    """Arithmetic of a pair of finite fields, on numbers packed into int64 words. Operands broadcast, as numpy's do.
 
     lost     why parts of numbers became unknown, by the names of operations.REASONS
     chosen   all numbers that were compared, or were the larger or the smaller one; None while nobody asks
@@ -87,17 +87,17 @@ class Field:
         return self._word(1, 1, 1)
 
     def integers(self, values: Array | int) -> Array:
-        """Whole numbers as words."""
+        """Convert whole numbers to words."""
         values = np.asarray(values).astype(np.int64)
         return (values % self.R << 2 | values & 1) << _HIGH | values % self.P
 
     def random(self, count: int, generator: np.random.Generator) -> Array:
-        """(count,) inputs."""
+        """Draw (count,) random words."""
         high, low = generator.integers(self.R, size=count), generator.integers(self.P, size=count)
         return high << 34 | low
 
     def numbers(self, values: Array) -> Array:
-        """Floats as words, each as the simplest number that it may be."""
+        """Convert floats to words, each as the simplest fraction that it may stand for."""
         values = np.asarray(values)
         distinct, places = np.unique(values, return_inverse=True)
         words = np.array([self.constant(float(x)) for x in distinct], np.int64)
@@ -130,12 +130,12 @@ class Field:
         return self._over(above, below)
 
     def known(self, words: Array) -> Array:
-        """Whether anything is known of each."""
+        """Whether anything is known of each word."""
         return words != UNKNOWN
 
     def same(self, a: Array, b: Array) -> Array:
-        """Whether each of two words can be one number: what is known of both is equal, and something is. Parities
-        are left out: that of 8 * (1 / 8) is not what it should be."""
+        """Whether each two words can be one number: what is known of both is equal, and something is. Parities are left out: that of 8 * (1
+        / 8) is not what it should be."""
         high, low = a >> _HIGH ^ b >> _HIGH, (a ^ b) & _LOW
         either_high, either_low = a >> _HIGH | b >> _HIGH, a | b
         no_high = either_high & _LOST != 0
@@ -144,7 +144,7 @@ class Field:
         return np.where((a < 0) | (b < 0), a == b, alike)
 
     def comparable(self, a: Array, b: Array) -> Array:
-        """Whether some part of both is known."""
+        """Whether some part of both words is known."""
         return (((a | b) >> _HIGH) & (a | b) & _LOST == 0) | (a < 0) | (b < 0)
 
     # ------------------------------------------------------------------------------------------------- + - * /
@@ -169,7 +169,7 @@ class Field:
         return self._special(result, a, b) if _specials(a, b) else result
 
     def minus(self, a: Array, b: Array | None = None) -> Array:
-        """a - b, or -a."""
+        """Compute a - b, or -a."""
         if b is None:
             result = self._parts(np.subtract, np.array(0), _ordinary(a)[0], _BOTH)
             return np.where(a < 0, _negated(a), result) if _specials(a) else result
@@ -202,7 +202,7 @@ class Field:
         return np.where((a < 0) | (b < 0), np.where(undefined, NAN, infinite), result)
 
     def inverse(self, a: Array) -> Array:
-        """1 / a: infinite of zero."""
+        """Compute 1 / a: infinite of zero."""
         word = _ordinary(a)[0]
         e, p = word >> _HIGH, word & _LOW
         r = np.where(e & _LOST, 0, e >> 2)
@@ -272,7 +272,7 @@ class Field:
         return self.times(self.log2(a), self.ln2)
 
     def sqrt(self, a: Array) -> Array:
-        """A root that is multiplicative; of a number that is no square, the root of its negative."""
+        """Compute a square root that is multiplicative; of a number that is no square, the root of its negative."""
         word = _ordinary(a)[0]
         e, p = word >> _HIGH, word & _LOW
         high = np.where(e & _LOST, _LOST, self._root_high[np.where(e & _LOST, 0, e >> 2)] << 2 | e & 3)
@@ -283,7 +283,7 @@ class Field:
         return self.inverse(self.sqrt(a))
 
     def power(self, a: Array, b: Array) -> Array:
-        """a ** b: a product of a's where b is a small whole number, else exp2(b log2(a))."""
+        """Compute a ** b: a product of a's where b is a small whole number, else exp2(b log2(a))."""
         b = np.asarray(b)
         for n in range(5):
             if (b == self.integers(n)).all():
@@ -308,7 +308,7 @@ class Field:
         return self.minus(self.times(two, self.sigmoid(self.times(two, a))), self.one)
 
     def named(self, name: str) -> Callable[..., Array]:
-        """A function of which nothing is known but its name: equal where its arguments are."""
+        """Make an uninterpreted function of that name: its results are equal where its arguments are."""
         salt = np.uint64(zlib.crc32(name.encode()) * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
 
         def function(*words: Array) -> Array:
@@ -326,8 +326,8 @@ class Field:
     # ------------------------------------------------------------------------------------------------- order
 
     def keys(self, a: Array) -> Array:
-        """Keys by which numbers are ordered: an order like any other, but that small whole numbers, -x and x, vast constants, and
-        infinities lie as they do. NaN is 0 here."""
+        """Return sort keys of numbers: an arbitrary order, in which small whole numbers, -x and x, vast constants, and infinities lie as
+        usual. NaN is 0 here."""
         e, p = a >> _HIGH, a & _LOW
         r, low = _centred(e >> 2, self.R), _centred(p, self.P)
         order = np.where(e & _LOST, low << 36, (r << 36) + (low << 2) + (e & 3))
@@ -338,7 +338,7 @@ class Field:
         return np.where(_undefined(a), 0, order)
 
     def larger(self, a: Array, b: Array, propagate: bool = False) -> Array:
-        """The larger one; of a number and NaN the number, unless told to propagate."""
+        """Return the larger number; of a number and NaN the number, unless `propagate` is set."""
         return self._chosen(a, b, self.keys(a) >= self.keys(b), propagate)
 
     def smaller(self, a: Array, b: Array, propagate: bool = False) -> Array:
@@ -353,7 +353,7 @@ class Field:
         return np.where((a == UNWRITTEN) | (b == UNWRITTEN), UNWRITTEN, result)
 
     def note(self, *words: Array) -> None:
-        """Remember numbers as chosen by their order."""
+        """Add numbers to `chosen`: those that are compared, or that a maximum or minimum picks."""
         if self.chosen is not None:
             self.chosen.update(*(np.unique(x).tolist() for x in words))
 
@@ -363,7 +363,7 @@ class Field:
     # ------------------------------------------------------------------------------------------------- many at once
 
     def total(self, words: Array, axis: int) -> Array:
-        """The sum along an axis."""
+        """Sum along an axis."""
         word = _ordinary(words)[0]
         e, p = word >> _HIGH, word & _LOW
         lost = e & _LOST
@@ -385,7 +385,7 @@ class Field:
         return result
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """a @ b."""
+        """Compute a @ b."""
         special = _specials(a, b)
         x, y = _ordinary(a, b)
         ea, eb, pa, pb = x >> _HIGH, y >> _HIGH, x & _LOW, y & _LOW

@@ -32,7 +32,7 @@ EMPTY = frozenset({
 
 
 class Host(Mode):
-    """Does what torch does on the words of a memory as well."""
+    """Torch mode that repeats torch's operations on the field words of a Memory."""
 
     def __init__(self, memory: Memory):
         super().__init__()

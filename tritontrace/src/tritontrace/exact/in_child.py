@@ -16,7 +16,7 @@ from tritontrace.messages import say
 
 
 def evaluated(function: Callable, case: Case) -> dict[str, Any]:
-    """The result of a call where nothing is rounded, as a tree of plain data and tensors: see Evaluated.
+    """Evaluate a call in exact arithmetic, and return a tree of plain data and tensors: see Evaluated.
 
     Raises NotApplicable, and what a trace raises.
 
@@ -39,7 +39,7 @@ def _as_tree(run: FieldRun) -> dict[str, Any]:
 
 
 class Evaluated(Reference):
-    """The result that `evaluated` gave, to be compared with functions on that case: equivalent(Evaluated(tree), g, [case]).
+    """The tree of `evaluated`, to be compared with functions on that case: equivalent(Evaluated(tree), g, [case]).
 
     place    of several results this one alone, as if the function returned no other
 
@@ -53,7 +53,7 @@ class Evaluated(Reference):
         self._tree, self._place = tree, place
 
     def kept(self, case: Case, attempt: int, reverse: bool = False, follow: bool = False) -> FieldRun:
-        """The run of that number. Raises NotApplicable if it was not sent along."""
+        """Return the run of that number. Raises NotApplicable if it was not sent along."""
         tree = self._tree.get("reversed" if reverse else str(attempt))
         if tree is None:
             raise NotApplicable(say("exact.host.too_few_fields"))

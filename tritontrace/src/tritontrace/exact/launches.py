@@ -29,7 +29,7 @@ _DTYPES = {"f32": torch.float32, "f64": torch.float64, **HALF}  # of fp8 any for
 
 
 class Words:
-    """The words of one storage: what kernels see instead of its bytes.
+    """The field words of one storage: what kernels read and write instead of its bytes.
 
     values   (elements,) words;  writers  (elements,) the number of the store that wrote each, -1 for none
     """
@@ -43,21 +43,21 @@ class Words:
         self.writers = np.full(values.size, -1, np.int32)
 
     def items(self, itemsize: int, run: int = 0) -> np.ndarray:
-        """Return the items, as Region.items does."""
+        """Return the words as items, as Region.items does."""
         if not run:
             return self.values
         size = max(0, self.values.size - run + 1)
         return np.lib.stride_tricks.as_strided(self.values, (size, run), (8, 8))
 
     def of(self, tensor: torch.Tensor, values: np.ndarray | None = None) -> np.ndarray:
-        """A view of the words (or of `values`, one for each) in the tensor's shape."""
+        """View the words (or `values`, one for each) in the tensor's shape."""
         values = self.values if values is None else values
         strides = [values.itemsize * stride for stride in tensor.stride()]
         return np.lib.stride_tricks.as_strided(values[tensor.storage_offset() :], tensor.shape, strides)
 
 
 class Memory:
-    """The words of all storages."""
+    """The field words of all storages."""
 
     def __init__(self, field: Field):
         self.field = field
@@ -68,7 +68,7 @@ class Memory:
         return (storage.data_ptr() or id(storage)) in self._words
 
     def words(self, tensor: torch.Tensor) -> Words:
-        """The words behind a tensor of floats; those of one that nobody knows yet are made of its numbers."""
+        """Return the words behind a tensor of floats, converted from its numbers on first use."""
         return self.behind(tensor.untyped_storage(), tensor.dtype)
 
     def behind(self, storage: torch.UntypedStorage, dtype: torch.dtype) -> Words:
@@ -83,7 +83,7 @@ class Memory:
         return words
 
     def put(self, tensor: torch.Tensor, values: np.ndarray | int) -> None:
-        """Let a tensor of floats have these words."""
+        """Store these words in a tensor of floats."""
         key = storage_key(tensor)
         if key not in self._words:
             size = tensor.untyped_storage().nbytes() // tensor.element_size()
@@ -101,7 +101,7 @@ class Memory:
 
 @dataclass
 class Assigned:
-    """A value that a variable of a kernel got, by the programs that ran together."""
+    """A value assigned to a variable of a kernel, in the programs that ran together."""
 
     launch: int
     site: Site
@@ -111,16 +111,16 @@ class Assigned:
 
     @property
     def key(self) -> tuple[int, str, tuple[int, ...]]:
-        """The key by which it is found in another run."""
+        """Return the key by which it is found in another run."""
         return self.launch, self.name, self.shape
 
 
 class NotApplicable(MessageError):
-    """Raised where a formula cannot be evaluated: the reason, with its line."""
+    """Raised where a formula cannot be evaluated in a finite field: the reason, with its line."""
 
 
 class ExactLauncher(Launcher):
-    """Runs launches in the arithmetic of a field.
+    """Launcher that evaluates kernels in the arithmetic of a finite field.
 
     sites     the stores that wrote words, by the numbers of Words.writers
     assigned  what variables got, in order, where `follow` asks for it
@@ -133,7 +133,7 @@ class ExactLauncher(Launcher):
         self.assigned: list[Assigned] = []
 
     def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
-        """Evaluate it as in a trace. Raises NotApplicable for an operation without a meaning here."""
+        """Evaluate a launch as in a trace. Raises NotApplicable for an operation without a meaning in a field."""
         try:
             super().launch(kernel, args, grid, options)
         except KernelError as error:
@@ -142,7 +142,7 @@ class ExactLauncher(Launcher):
             raise
 
     def number_of(self, site: Site) -> int:
-        """The number by which Words.writers knows a store."""
+        """Return the number of a store in Words.writers."""
         if site not in self.sites:
             self.sites.append(site)
         return self.sites.index(site)

@@ -23,7 +23,7 @@ Array = np.ndarray
 
 
 class NoMeaning(NotHere):
-    """Raised for an operation that no formula in a field stands for."""
+    """Raised for an operation that has no meaning in a finite field."""
 
 
 WORD = np.dtype(np.int64)
@@ -31,7 +31,7 @@ WORD = np.dtype(np.int64)
 
 @cache
 def arithmetic(field: Field) -> Arithmetic:
-    """The arithmetic of a field, for a trace."""
+    """Return the arithmetic of a finite field, for a trace."""
     folds = _folds(field)
     return Arithmetic(
         lanewise=partial(_lanewise, field),

@@ -15,7 +15,7 @@ from tritontrace.messages import say
 
 @dataclass(eq=False)
 class Agent:
-    """A partition of warps.
+    """A partition of warps, as the simulator runs it, with its vector clock.
 
     clock     what it knows of every agent, itself included
     ready     tells whether it can go on, None if it waits for nothing;  waits  makes the account of what it waits for
@@ -51,7 +51,7 @@ class Agent:
 
 @dataclass(eq=False)
 class Flight:
-    """A copy or a product under way. It is an agent, which knows what its issuer knew.
+    """An asynchronous copy or product in flight. It is an agent with the clock of its issuer.
 
     do        moves the data, once: then it is `done`;  joined  its issuer has waited for it;  used  what it wrote has been read
     barrier   that a copy tells, of `bytes`, in this phase;  arrives  how many arrivals it makes there
@@ -88,7 +88,7 @@ class Flight:
         self.who = self.issuer.name
 
     def unwaited(self) -> str:
-        """A sentence on why it may still be under way, of one that tells no barrier."""
+        """Return a message on why it may still be in flight, for one that signals no barrier."""
         if self.joined:
             return say("hopper.unwaited.joined", who=self.who, what=self.what)
         if self in self.issuer.copies:

@@ -30,7 +30,7 @@ WARP = 32  # threads
 def takes(
     op: ir.Operation, type_of: Callable[[str], ir.Type], only_user: ir.Operation | None, inside: Iterable[ir.Operation]
 ) -> Mapping[str, float]:
-    """Cycles of each pipe; those of OWN if one warp did it all.
+    """Return the cycles that an operation takes of each pipe; those of OWN if one warp did it all.
 
     only_user  of the result, if one operation alone uses it: a product that is only added to something is no instruction of its own
     inside     what a reduction does to combine two numbers
@@ -59,7 +59,7 @@ def takes(
 
 
 def only_users(blocks: list[ir.Block]) -> dict[str, ir.Operation]:
-    """The operation that uses a value, of those values that one alone uses."""
+    """Map each value that one operation alone uses to that operation."""
     found: dict[str, list[ir.Operation]] = {}
     for op in ir.walk(blocks):
         for name in op.operands:

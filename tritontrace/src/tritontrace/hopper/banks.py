@@ -23,14 +23,14 @@ GROUP, ROW = 16, 128  # bytes: what a swizzle keeps together, and what all banks
 
 @dataclass(frozen=True)
 class Banks:
-    """passes: how often shared memory is passed for one block, by one warp; needed: how often without conflicts."""
+    """Passes through shared memory of one warp for one block, and those needed without bank conflicts."""
 
     passes: int
     needed: int
 
     @property
     def conflicts(self) -> float:
-        """The passes beyond those that the data need, for each of these."""
+        """Return the extra passes, relative to those needed: 0.0 without bank conflicts."""
         return self.passes / self.needed - 1
 
 
@@ -64,7 +64,7 @@ def bank_conflicts(registers: Any, shared: Any, shape: Sequence[int], itemsize: 
 # trap: places in shared memory are written out: Triton's own bank_conflicts and to_linear_layout end the process on
 # some layouts (padded in 3.7, swizzled in 3.6)
 def offsets_in_shared(layout: Any, shape: Sequence[int]) -> np.ndarray:
-    """The place in shared memory of each element of a tile, in elements: an array of its shape.
+    """Return the place in shared memory of each element of a tile, in elements: an array of its shape.
 
     Triton's own answer to this ends the process, for some layouts in some versions. So the layouts are written out here.
 
@@ -131,8 +131,8 @@ def _side_by_side(places: np.ndarray, itemsize: int) -> int:
 
 
 def held_by(layout: Any, shape: Sequence[int]) -> dict[tuple[int, ...], tuple[int, int, int]]:
-    """Place in a block -> (warp, lane, register) that holds its element, by Triton's own account of a layout in registers; the last one
-    of several.
+    """Map each place in a block to the (warp, lane, register) that holds its element, by Triton's own mapping of a register layout; the
+    last one of several.
 
     >>> from tritontrace.hopper.language import gl
     >>> held_by(gl.BlockedLayout([2], [32], [4], [0]), [256])[66,]  # warp 1, lane 1, register 0

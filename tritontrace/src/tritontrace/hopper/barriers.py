@@ -11,7 +11,7 @@ from tritontrace.messages import Message, say
 
 @dataclass(eq=False)
 class Barrier:
-    """A phase is over when `count` arrivals are in and all expected bytes have come.
+    """A simulated mbarrier: a phase ends when `count` arrivals and all expected bytes have come.
 
     pending     arrivals that the current phase still wants;  bytes  bytes that it still expects
     completed   phases that are over: its parity is what a wait asks for
@@ -57,7 +57,7 @@ class Barrier:
         self.advance(time)
 
     def landed(self, copy: int, bytes: int, clock: Clock, time: float) -> None:
-        """The copy of this number has moved its bytes."""
+        """Record that the copy of this number has moved its bytes."""
         self.copies.remove(copy)
         self.bytes -= bytes
         join(self.gathering, clock)
@@ -86,7 +86,7 @@ class Barrier:
         )
 
     def waited_for(self, who: str, spot: Spot, parity: int = 0) -> Waiting:
-        """The state of the barrier for somebody who waits, as data."""
+        """Return the state of the barrier for an agent that waits, as data."""
         arrived = self.count - self.pending
         came = tuple(self.arrivals)
         return Waiting(who, spot, self.name, parity, self.completed, arrived, self.count, self.bytes, came)
@@ -94,7 +94,7 @@ class Barrier:
 
 @dataclass(frozen=True)
 class Passed:
-    """A wait that a partition has passed.
+    """A wait that a partition has passed, with its phase.
 
     phase   the last phase that was over then, -1 if none was;  parity  what the wait asked for
     stale   it passed at once, with a phase that this partition had passed before, or with none
@@ -110,7 +110,7 @@ class Passed:
     tick: int
 
     def by(self, who: str) -> Message:
-        """Say that this partition waited so."""
+        """Return the message on how this partition waited."""
         facts = {"who": who, "parity": self.parity, "barrier": self.barrier.name, "spot": str(self.spot)}
         if self.phase < 0:
             return say("hopper.passed.no_phase", **facts, at_once=self.at_once)

@@ -38,7 +38,7 @@ def _kind(bar: Bar) -> str:
 
 
 def rows_of(bars: Sequence[Bar]) -> list[str]:
-    """The rows of these bars, from the top.
+    """List the rows of these bars, from the top.
 
     >>> rows_of([Bar("fetch", 0, 10, "copy"), Bar(TENSOR_CORES, 10, 20, "product")])
     ['copies', 'fetch', 'tensor cores']
@@ -47,7 +47,7 @@ def rows_of(bars: Sequence[Bar]) -> list[str]:
 
 
 def busy(bars: Sequence[Bar]) -> float:
-    """The part of the time in which tensor cores are busy.
+    """Return the share of the time in which tensor cores are busy.
 
     >>> busy([Bar(TENSOR_CORES, 0, 50, "product"), Bar("fetch", 50, 100, "copy")])
     0.5
@@ -67,7 +67,7 @@ def draw_bars(ax: Axes, bars: Sequence[Bar]) -> list[str]:
     for kind, colour in KINDS.items():
         for i, row in enumerate(rows):
             mine = [(bar.start, bar.end - bar.start) for bar in bars if bar.row == row and _kind(bar) == kind]
-            apart = {"edgecolors": "white", "linewidth": 0.8} if row in (COPIES, TENSOR_CORES) else {"linewidth": 0}
+            apart = {"edgecolors": "white" if row in (COPIES, TENSOR_CORES) else EDGE, "linewidth": 0.8}
             ax.broken_barh(mine, (i - 0.36, 0.72), facecolors=colour, **apart)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -77,7 +77,7 @@ def draw_bars(ax: Axes, bars: Sequence[Bar]) -> list[str]:
 
 
 def legend(ax: Axes, kinds: Sequence[str]) -> None:
-    """Say above a plot which colour is which kind.
+    """Draw the legend of these kinds above a plot.
 
     >>> from matplotlib.figure import Figure
     >>> legend(Figure().subplots(), ["copies", "products"])
@@ -91,7 +91,7 @@ def legend(ax: Axes, kinds: Sequence[str]) -> None:
 
 @on_white
 def timeline(report: Outcome, program: int = 0) -> Picture:
-    """Draw what was busy when in one program. ValueError if the report has no timeline of it."""
+    """Draw the timeline of one program. Raises ValueError if the report has none."""
     found = next((run.timeline for run in report.runs if run.timeline), None)
     if found is None:
         raise ValueError(say("asked.simulation.no_timeline"))

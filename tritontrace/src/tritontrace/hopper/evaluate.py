@@ -34,7 +34,7 @@ from tritontrace.ttir.launching import Site
 
 
 class Code(evaluate.Code):
-    """A module of Gluon's as Python functions. Each program runs on a machine of its own."""
+    """A module of Gluon IR compiled to Python functions. Each program runs on a Machine of its own."""
 
     def __init__(self, front: Front):
         self.name, self.warps = front.kernel.fn.__name__, front.warps
@@ -54,7 +54,7 @@ class Code(evaluate.Code):
 
 
 def code_of(front: Front) -> Code:
-    """The code of a module, made once."""
+    """Return the Code of a module, cached."""
     if front not in _codes:
         _codes[front] = Code(front)
     return _codes[front]
@@ -64,7 +64,7 @@ _codes: weakref.WeakKeyDictionary[Front, Code] = weakref.WeakKeyDictionary()
 
 
 class Body(evaluate.Body):
-    """A function as it is called from one place."""
+    """A function of the module, as called from one place."""
 
     code: Code
 
@@ -80,7 +80,7 @@ class Body(evaluate.Body):
                 yield from ir.walk(self.code.module[inner.attributes["callee"]].blocks)
 
     def spot(self, place: ir.Place) -> Spot:
-        """The line of the author's in which this operation stands, and the one that called its function."""
+        """Return the source line of this operation, and of the calls that led to it."""
         found = None
         for name, line, source in self.code.sites.frames((*self.way, (self.function, place))):
             found = Spot(name, line, source.partition("  #")[0], found)
@@ -88,17 +88,17 @@ class Body(evaluate.Body):
         return found or Spot(at.kernel, at.line, at.source)
 
     def site(self, place: ir.Place) -> Site:
-        """The same as data of a trace. In a partition its own line counts, since the kernel's is but the `def`."""
+        """Return the same as a Site. In a partition its own line counts, since the kernel's is but the `def`."""
         frames = self.code.sites.frames((*self.way, (self.function, place)))
         return super().site(place) if not frames or frames[0][0] == self.code.name else Site(*frames[-1])
 
     @property
     def depth(self) -> int:
-        """How many calls it is away from the kernel."""
+        """Return how many calls of @triton.jit functions lie between the kernel and this function."""
         return len(self.way)
 
     def cost_of(self, block: ir.Block) -> tuple[int, int]:
-        """The cost of a block, with what the simulator does for each instruction of Gluon's."""
+        """Return the cost of a block, with what the simulator does for each Gluon instruction."""
         once, each = super().cost_of(block)
         return once + sum(self._effort(op) for op in block.operations if op.name in INSTRUCTIONS), each
 

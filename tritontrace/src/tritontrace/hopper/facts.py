@@ -9,7 +9,7 @@ from tritontrace.results import Hazard, Multiplied, Simulated
 
 
 def simulated(report: Outcome) -> Simulated:
-    """The facts of a launch without a fault."""
+    """Convert the outcome of a launch without a fault to a Simulated."""
     return Simulated(
         orders=len(report.runs),
         instructions=dict(report.instructions),
@@ -27,7 +27,7 @@ def simulated(report: Outcome) -> Simulated:
 
 
 def hazard(fault: Fault) -> Hazard:
-    """A fault of a launch."""
+    """Convert a fault of a launch to a Hazard, as plain data."""
     return Hazard(
         fault.kind.value,
         fault.message,

@@ -9,7 +9,7 @@ from tritontrace.messages import Message, say
 
 
 class Kind(Enum):
-    """A kind of mistake, by the name that is shown. Those that say more about the cause come first.
+    """A kind of concurrency fault, by its displayed name. Those that say more about the cause come first.
 
     >>> wrong.fault.kind is Kind.READ_EARLY, Kind("deadlock").rank > Kind.READ_EARLY.rank  # a deadlock says less of its cause
     (True, True)
@@ -40,13 +40,13 @@ class Kind(Enum):
 
     @property
     def rank(self) -> int:
-        """The place among the kinds: 0 is the most specific."""
+        """Return the place among the kinds: 0 is the most specific."""
         return list(Kind).index(self)
 
 
 @dataclass(frozen=True)
 class Spot:
-    """A line of the kernel or of a function that it calls. `line` is numbered as Source.line says; `caller` is where that was
+    """A source line of the kernel or of a function that it calls. `line` is numbered as Source.line says; `caller` is where that was
     called.
 
     >>> print(wrong.fault.second)
@@ -65,7 +65,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A partition that waits, when nobody can go on.
+    """A partition that waits in a deadlock.
 
     who, spot   the partition, and its line
     what        the name of the barrier, or of what else it waits for
@@ -107,7 +107,7 @@ class Waiting:
 
 
 def state_of(barrier: Waiting) -> Message:
-    """A sentence on how far a barrier is."""
+    """Return a message on the state of a barrier."""
     facts = {"phases": barrier.completed, "arrived": barrier.arrived, "count": barrier.count}
     if barrier.bytes == 0:
         return say("hopper.barrier.state", **facts)
@@ -116,7 +116,7 @@ def state_of(barrier: Waiting) -> Message:
 
 @dataclass(frozen=True)
 class Fault:
-    """One mistake, as data.
+    """A concurrency fault of a Gluon kernel, as data.
 
     kind             its name
     sentence         what happened, for people: a Message
@@ -147,12 +147,12 @@ class Fault:
 
     @property
     def lines(self) -> tuple[Spot, ...]:
-        """The lines that it is about, those of a deadlock among them."""
+        """Return the lines that the fault is about, those of a deadlock among them."""
         own = tuple(spot for spot in (self.first, self.second) if spot)
         return own or tuple(each.spot for each in self.waiting)
 
     def found(self, order: str, program: int) -> Fault:
-        """The same, with the order in which it came to light, and the program."""
+        """Return a copy with the execution order and the program in which it occurred."""
         return replace(self, order=order, program=program)
 
     @property
@@ -164,7 +164,7 @@ class Fault:
 
 
 class Mistake(Exception):
-    """Ends a simulated program; `fault` says why."""
+    """Raised to end a simulated program; `fault` says why."""
 
     def __init__(self, fault: Fault):
         super().__init__(str(fault))

@@ -31,13 +31,13 @@ COSTS = Costs()
 
 
 class ModuleCode(Protocol):
-    """Facts that an instruction may tell the module that it stands in: evaluate.Code has it. gates: one for each that uses a barrier."""
+    """Interface of a module's code that an instruction may use: evaluate.Code. gates: one for each instruction that uses a barrier."""
 
     gates: set[object]
 
 
 class Body(Protocol):
-    """The facts that an instruction may ask of the function that it stands in: evaluate.Body has it. depth: calls away from the kernel."""
+    """Interface of a function that an instruction may use: evaluate.Body. depth: calls away from the kernel."""
 
     @property
     def code(self) -> ModuleCode: ...

@@ -42,7 +42,7 @@ commit_group, wait_group = async_copy.commit_group, async_copy.wait_group
 
 @gluon.jit
 def new_barriers(SIZE: gl.constexpr, COUNT: gl.constexpr):
-    """SIZE barriers, each of which wants COUNT arrivals. mbarrier.allocate_mbarrier is there from Triton 3.7 on alone.
+    """Allocate and initialise SIZE mbarriers, each for COUNT arrivals. mbarrier.allocate_mbarrier is there from Triton 3.7 on alone.
 
     >>> from tritontrace import simulate
     >>> @gluon.jit

@@ -26,7 +26,7 @@ from tritontrace.tracing.work import Work
 
 @dataclass(frozen=True)
 class Product:
-    """A wgmma as it was issued. shape: M, N, K.
+    """A wgmma at its issue. shape: M, N, K.
 
     copies    copies to shared memory that were under way then, or begun before it was waited for, and that served somebody later
     products  other products that were under way;  own  those of them that its own partition had issued
@@ -54,7 +54,7 @@ MOST_BESIDE = (
 
 
 class Machine:
-    """One program. order: who goes on; loads: copies under way that tell a barrier, in the order of issue; work: what it may do."""
+    """Simulator of one program. order: the execution order; loads: copies in flight that signal a barrier, as issued; work: its limit."""
 
     def __init__(self, order: Order, work: Work | None = None):
         self.order, self.work = order, work or Work()
@@ -90,14 +90,14 @@ class Machine:
         self._look_what_is_left()
 
     def fork(self, parent: Agent, name: str, warps: int, body: Callable[[Agent], object]) -> Agent:
-        """Start a partition that knows what its parent knows."""
+        """Start a partition whose clock is its parent's."""
         parent.tick()
         worker = self._start(name, warps, dict(parent.clock), body)
         worker.time = parent.time
         return worker
 
     def meet(self, agent: Agent, workers: list[Agent], spot: Spot) -> None:
-        """Wait for the end of partitions."""
+        """Wait for the end of partitions (the join of warp_specialize)."""
         names = ", ".join(worker.name for worker in workers)
         self.event(agent)
         self.until(
@@ -127,13 +127,13 @@ class Machine:
         return self._ids
 
     def event(self, agent: Agent) -> None:
-        """Call before something that others can see: they may go first."""
+        """Yield to the execution order before an action that others can observe: they may go first."""
         self.order.settle(self, agent)
         while self.order.gives_way(self, agent):
             self.give_way()
 
     def give_way(self) -> None:
-        """Let whom the order chooses go on; the same partition, maybe."""
+        """Switch to whichever partition the execution order chooses; maybe the same."""
         self._hub.switch()
 
     def until(self, agent: Agent, ready: Callable[[], bool], waits: Callable[[], Waiting]) -> None:
@@ -176,7 +176,7 @@ class Machine:
     # ------------------------------------------------------------------------------------------------- under way
 
     def multiplies(self, flight: Flight, shape: tuple[int, int, int]) -> None:
-        """Note a product that is issued now."""
+        """Record a product that is issued now."""
         agent = flight.issuer
         others = sum(len(one.products) for one in self.agents)
         stores = sum(len(one.stores) for one in self.agents)
@@ -185,7 +185,7 @@ class Machine:
         self._products.append((made, flight.beside))
 
     def computes(self, agent: Agent, takes: Mapping[str, float], reduces: bool = False) -> None:
-        """Note arithmetic of a partition: cycles of each pipe. What follows a reduction waits for it."""
+        """Record arithmetic of a partition: cycles of each pipe. What follows a reduction waits for it."""
         self.exponentials += takes.get(SPECIAL, 0.0)
         self.beside_products += takes.get(SPECIAL, 0.0) if agent.products else 0.0
         self.order.computes(agent, takes)
@@ -194,8 +194,8 @@ class Machine:
 
     @property
     def products(self) -> list[Product]:
-        """The products so far. A copy for which nobody ever waits, or which nobody reads, has served for none; any other one for as many
-        as it may be beside in a ring, and not for all that are issued before somebody waits for it."""
+        """Return the products so far. A copy for which nobody ever waits, or which nobody reads, has served for none; any other one for as
+        many as it may be beside in a ring, and not for all that are issued before somebody waits for it."""
         may: dict[int, int] = {}  # of each copy, for how many more products it counts
         products = []
         for made, copies in self._products:
@@ -206,13 +206,13 @@ class Machine:
         return products
 
     def reads(self, nbytes: int) -> None:
-        """Note that threads load a tile."""
+        """Record that threads load a tile."""
         self.counts.threads_read += nbytes
         self._reads.append((nbytes, list(self.ahead)))
 
     def account(self) -> Counts:
-        """The counts of the whole program. A copy that nobody reads has been ahead of nothing, and one of as many bytes as it brings:
-        one that is fetched first and waited for last overlaps with no more than another."""
+        """Return the counts of the whole program. A copy that nobody reads has been ahead of nothing, and one of as many bytes as it
+        brings: one that is fetched first and waited for last overlaps with no more than another."""
         covers = {flight.id: flight.bytes for _, ahead in self._reads for flight in ahead if flight.used}
         self.counts.threads_read_ahead = 0
         for nbytes, ahead in self._reads:
@@ -224,7 +224,7 @@ class Machine:
         return self.counts
 
     def flight(self, agent: Agent, what: str, spot: Spot, operation: object, do: Callable[[], None]) -> Flight:
-        """Make one. operation: the instruction of the kernel that asks for it."""
+        """Create an asynchronous operation. operation: the instruction of the kernel that issues it."""
         agent.tick()
         self.work.spend((ENTRY * len(agent.clock), 0), 1)
         self.sites.add((what, agent.name, spot, id(operation)))
@@ -243,12 +243,12 @@ class Machine:
         generic: bool,
         flight: Flight | None = None,
     ) -> None:
-        """Note what a partition, or a flight of its, does to a tile. Raises Mistake."""
+        """Record an access of a partition, or of its flight, to a tile. Raises Mistake."""
         me, tick, clock = (flight.id, 1, flight.clock) if flight else (agent.id, agent.tick(), agent.clock)
         self.shared.access(Access(me, tick, write, generic, what, spot, view, agent, flight), clock)
 
     def issue(self, flight: Flight, queue: list[Flight]) -> None:
-        """Let a flight begin, which is in `queue` until somebody waits for it, or it lands."""
+        """Issue a flight, which stays in `queue` until it is waited for, or completes."""
         queue.append(flight)
         if flight.fetches:
             self.ahead.append(flight)
@@ -267,7 +267,7 @@ class Machine:
         flight.do()
 
     def land(self, flight: Flight) -> None:
-        """End a copy that tells a barrier."""
+        """Complete a copy that signals a barrier."""
         self.loads.remove(flight)
         self.move(flight)
         assert flight.barrier is not None

@@ -25,7 +25,8 @@ LIMIT = SHARED_BYTES["sm_90"][1]  # bytes, of one program
 
 @dataclass
 class Barriers:
-    """Barriers of one allocation. made: the line of the first;  stand: how many are not invalidated;  used: somebody waits for one,
+    """Barriers of one allocation. made: the line of the first; stand: how many are not invalidated; used: whether one was waited for,
+    arrived at or signalled by a copy; last: how many buffers existed when one was last touched.
     arrives or has a copy tell it;  last: how many buffers there were when one was touched last."""
 
     made: Spot
@@ -36,7 +37,7 @@ class Barriers:
 
 @dataclass(eq=False)
 class Allocation:
-    """Shared memory that the kernel asked for at one place. depth: how many calls away from the kernel it has its name from."""
+    """Shared memory that the kernel allocated at one place. depth: how many calls away from the kernel it has its name from."""
 
     data: np.ndarray
     element: str
@@ -76,7 +77,7 @@ class View:
 
 
 class Outside(View):
-    """A view at an index outside of its ring. It is a mistake once it is used, which a predicate may keep it from."""
+    """A view at an index outside of its ring. It is a fault once it is used, which a predicate may keep it from."""
 
     def __init__(self, allocation: Allocation, index: str, found: Mistake) -> None:
         self.allocation, self.index, self._found = allocation, index, found
@@ -88,7 +89,7 @@ class Outside(View):
 
 @dataclass(eq=False)
 class Access:
-    """A read or a write of a tile.
+    """A read or a write of a tile in shared memory.
 
     agent, tick   whose it is, and when: its event
     generic       by threads or cp.async; else by TMA or wgmma, whose proxy sees threads' writes after a fence alone
@@ -116,7 +117,7 @@ class Access:
         return self.ends == other.ends or np.shares_memory(self.view.array, other.view.array)
 
     def fenced(self, clock: Clock) -> bool:
-        """Whether whoever knows `clock` knows of a fence behind this write."""
+        """Whether a fence after this write is visible in `clock`."""
         return any(clock.get(agent, 0) >= tick for agent, tick in self.fences)
 
     @property
@@ -137,7 +138,7 @@ class Shared:
     def allocate(
         self, shape: Sequence[int], element: str, name: str, depth: int, spot: Spot, site: object = None
     ) -> View:
-        """A tile, at a line of the source. site: the operation; in a loop it is one buffer, in which the last turn's numbers lie."""
+        """Allocate a tile at a source line. site: the operation; in a loop it is one buffer, in which the last turn's numbers lie."""
         for before in self.allocations:
             if before.site is site is not None:
                 return View(before, before.data)
@@ -164,7 +165,7 @@ class Shared:
             self.allocations.remove(view.allocation)
 
     def access(self, now: Access, clock: Clock) -> None:
-        """Note an access by whoever knows `clock`. Raises Mistake if it can meet another one."""
+        """Record an access in the vector clock `clock`. Raises Mistake if it races with another one."""
         log = now.view.allocation.accesses
         if not now.write and not any(before.write and before.meets(now) for before in log):
             self.unwritten.append(_nothing_there(now).fault)  # and on: what is behind it is told as well
@@ -186,7 +187,7 @@ class Shared:
         log.append(now)
 
     def fence(self, agent: Agent, tick: int) -> None:
-        """Threads of a partition make what they know to be written visible to tensor cores and TMA."""
+        """Run a fence: writes that the partition's threads know of become visible to tensor cores and TMA."""
         for allocation in self.allocations:
             for access in allocation.accesses:
                 if access.write and access.generic and agent.clock.get(access.agent, 0) >= access.tick:
@@ -194,7 +195,7 @@ class Shared:
 
 
 def unknown(view: View) -> None:
-    """Fill a tile whose contents are not known with what shows in a result."""
+    """Fill a tile whose contents are unknown with a value that shows in a result."""
     kind = view.array.dtype.kind
     view.array.fill(np.nan if kind == "f" else False if kind == "b" else np.iinfo(view.array.dtype).min // 3)
 

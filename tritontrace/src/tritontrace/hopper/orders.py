@@ -30,13 +30,13 @@ LAND, MOVE, PAUSE = 0.3, 0.2, 0.5  # chances of "random", for each decision
 
 
 class Ordered(Protocol):
-    """The machine of an order: machine.Machine has it. agents: the partitions;  loads: copies under way that tell a barrier."""
+    """Interface of the machine that an order drives: machine.Machine. agents: partitions; loads: copies in flight that signal a barrier."""
 
     agents: list[Agent]
     loads: list[Flight]
 
     def land(self, flight: Flight) -> None:
-        """End a copy that tells a barrier."""
+        """Complete a copy that signals a barrier."""
         ...
 
     def move(self, flight: Flight) -> None:
@@ -44,48 +44,48 @@ class Ordered(Protocol):
         ...
 
     def give_way(self) -> None:
-        """Let whom the order chooses go on."""
+        """Switch to whichever partition the execution order chooses."""
         ...
 
 
 class Order:
-    """The decisions of an order. This one is "eager"."""
+    """Execution order of a simulated program: base class, and the order "eager"."""
 
     timeline: Timeline | None = None
 
     def begin(self, machine: Ordered) -> None:
-        """Begin another program."""
+        """Reset for another program."""
 
     def choose(self, machine: Ordered, ready: list[Agent]) -> Agent | Flight | None:
-        """The partition that goes on, or the copy that lands; None if there is neither."""
+        """Return the partition that runs next, or the copy that completes; None if there is neither."""
         return ready[0] if ready else None
 
     def gives_way(self, machine: Ordered, agent: Agent) -> bool:
-        """Whether others go first, before a partition does something that they can see."""
+        """Whether others go first, before a partition does something that they can observe."""
         return False
 
     def issued(self, machine: Ordered, flight: Flight) -> None:
-        """A flight has begun."""
+        """Hook: a flight was issued."""
         machine.land(flight) if flight in machine.loads else machine.move(flight)
 
     def waited(self, machine: Ordered, agent: Agent, until: float, why: str) -> None:
-        """A partition has waited for something that ended at a cycle."""
+        """Hook: a partition has waited for something that ended at a cycle."""
 
     def spend(self, agent: Agent, cycles: float, what: str) -> None:
-        """A partition is busy."""
+        """Hook: a partition was busy for some cycles."""
 
     def computes(self, agent: Agent, takes: Mapping[str, float]) -> None:
-        """A partition does arithmetic: cycles of each pipe."""
+        """Hook: a partition does arithmetic, with cycles of each pipe."""
 
     def reduced(self, machine: Ordered, agent: Agent) -> None:
-        """A partition has reduced a block, and waits for what came out."""
+        """Hook: a partition has reduced a block, and waits for the result."""
 
     def settle(self, machine: Ordered, agent: Agent) -> None:
-        """Put the arithmetic since the last event on the clock."""
+        """Hook: put the arithmetic since the last event on the clock."""
 
 
 class Lazy(Order):
-    """The partitions that began last go first, and the newest copy lands first."""
+    """Execution order in which the partitions that began last go first, and the newest copy completes first."""
 
     def choose(self, machine: Ordered, ready: list[Agent]) -> Agent | Flight | None:
         return ready[-1] if ready else machine.loads[-1] if machine.loads else None
@@ -95,7 +95,7 @@ class Lazy(Order):
 
 
 class Seeded(Lazy):
-    """Everything at random moments."""
+    """Execution order in which everything happens at random moments."""
 
     def __init__(self, seed: int):
         self._random = random.Random(seed)
@@ -116,7 +116,7 @@ class Seeded(Lazy):
 
 
 class Timed(Lazy):
-    """The order by a model of costs; who is behind in time goes first. timeline: what was busy when."""
+    """Execution order by a model of costs: the agent with the lowest time goes first. timeline: what was busy when."""
 
     def __init__(self, costs: Costs | None = None):
         self.timeline: Timeline = Timeline(costs or Costs())
@@ -166,7 +166,7 @@ class Timed(Lazy):
 
 
 def order_of(name: str, costs: Costs | None = None) -> Order:
-    """The order of that name; costs: of "timed". Raises ValueError if there is none."""
+    """Return the execution order of that name; costs: of "timed". Raises ValueError if there is none."""
     kind, colon, seed = name.partition(":")
     if kind == "random" and colon and seed.isdecimal():
         return Seeded(int(seed))
@@ -179,12 +179,12 @@ def order_of(name: str, costs: Costs | None = None) -> Order:
 
 
 def orders_of(case: str) -> tuple[str, ...]:
-    """The orders for one of several cases: those of ORDERS, with random ones of the case's own, so that several cases try many."""
+    """Return the execution orders for one of several cases: ORDERS, with random ones seeded by the case's name, so that many are tried."""
     first = zlib.crc32(case.encode()) % 10_000
     named = [name for name in ORDERS if not name.startswith("random")]
     return (*named, *(f"random:{first + i}" for i in range(len(ORDERS) - len(named))))
 
 
 def seeds(count: int) -> Sequence[str]:
-    """The names of `count` random orders."""
+    """Return the names of `count` random execution orders."""
     return [f"random:{seed}" for seed in range(count)]

@@ -15,7 +15,7 @@ from tritontrace.tracing.traced import Trace
 
 @dataclass
 class Run:
-    """One order: its fault if there was one, what was done, each product as it was issued; a timeline of "timed".
+    """One simulation under one execution order: its fault if there was one, its counts, each product as issued; a timeline of "timed".
 
     unwritten  reads of shared memory that nobody had written: the run goes on behind them
     sites   the kernel's instructions that began a copy or a product: what, by which partition, where
@@ -38,7 +38,7 @@ class Run:
 
     @property
     def one_way(self) -> bool:
-        """Whether it can come to pass in no other order: by one partition, with nothing under way and nobody to wait for."""
+        """Whether every execution order gives the same run: one partition, with nothing in flight and nothing to wait for."""
         done = self.counts
         under_way = done.tma_loads + done.tma_stores + done.async_copies + done.wgmma
         return self.fault is None and self.partitions == 1 and not under_way + done.barriers
@@ -46,50 +46,50 @@ class Run:
     # trap: the most over all orders: in one alone, somebody may have waited for every copy before others multiply
     @property
     def overlapped(self) -> float:
-        """The same as Report.overlapped, in this order alone."""
+        """Return Report.overlapped in this execution order alone."""
         work = sum(product.multiply_adds for product in self.products)
         return sum(p.multiply_adds for p in self.products if p.copies) / work if work else 0.0
 
     @property
     def read_ahead(self) -> float:
-        """The part of what threads load of tiles, by bytes, that they load while a copy is under way."""
+        """Return the share of the tile bytes loaded by threads that are loaded while a copy is in flight."""
         return self.counts.threads_read_ahead / max(1, self.counts.threads_read)
 
 
 @dataclass(repr=False)
 class Outcome:
-    """All that came to light of a kernel in several orders."""
+    """The results of simulating a kernel in several execution orders."""
 
     runs: list[Run]
     faults: list[Fault]
 
     @property
     def right(self) -> bool:
-        """Whether no order brought a mistake to light. Whether the numbers are right, the tensors say."""
+        """Whether no execution order brought a fault to light. Whether the numbers are right, the tensors say."""
         return not self.faults and not self.memory_faults
 
     @property
     def memory_faults(self) -> list[MemoryFault]:
-        """Faults that a trace finds in the use of global memory: races between programs, tensors that nobody has written."""
+        """List faults in the use of global memory, as a trace finds them: races between programs, uninitialised reads."""
         return self.trace.faults
 
     @property
     def fault(self) -> Fault | None:
-        """The fault that says most of its cause."""
+        """Return the fault that says most about its cause, or None."""
         return self.faults[0] if self.faults else None
 
     def run(self, order: str) -> Run:
-        """Everything seen in the order of that name."""
+        """Return the Run in the execution order of that name."""
         return next(run for run in self.runs if run.order == order)
 
     @property
     def counts(self) -> Counts:
-        """Numbers of barriers, copies, products and bytes; of the first order, and all have the same if there is no fault."""
+        """Return numbers of barriers, copies, products and bytes; of the first execution order, and equal in all if there is no fault."""
         return self.runs[0].counts
 
     @property
     def instructions(self) -> Counter[str]:
-        """How many instructions of the kernel begin a "TMA load", "TMA store", "cp.async" or "wgmma", however often they run."""
+        """Count the instructions of the kernel that issue a "TMA load", "TMA store", "cp.async" or "wgmma", however often they run."""
         return Counter(what for what, *_ in self.runs[0].sites)
 
     @property
@@ -98,34 +98,34 @@ class Outcome:
 
     @property
     def products(self) -> list[Product]:
-        """The products of the first order, as they were issued. In "lazy", whoever fetches is as far ahead as it may be."""
+        """Return the products of the first execution order, as issued. In "lazy", whoever fetches is as far ahead as it may be."""
         return self.runs[0].products
 
     @property
     def overlapped(self) -> float:
-        """The part of the products, by their work, beside which a copy was under way that nobody had waited for yet: in
-        the order in which they are most. 0 means that each product waits for all copies."""
+        """Return the share of the products, by their work, issued while a copy was in flight that had not been waited for yet: in the
+        execution order with the highest share. 0 means that each product waits for all copies."""
         return max(run.overlapped for run in self.runs)
 
     @property
     def exponentials_beside_products(self) -> float:
-        """The part of the exponentials that a partition computes while a product of its own is under way."""
+        """Return the share of the exponentials that a partition computes while a product of its own is in flight."""
         run = self.runs[0]
         return run.beside_products / run.exponentials if run.exponentials else 0.0
 
     @property
     def read_ahead(self) -> float:
-        """The part of what threads load of tiles, by bytes, that they load while a copy to shared memory is under way: in the order
-        in which that is most. 0 means that each load waits for all copies."""
+        """Return the share of the tile bytes loaded by threads that are loaded while a copy to shared memory is in flight: in the execution
+        order with the highest share. 0 means that each load waits for all copies."""
         return max(run.read_ahead for run in self.runs)
 
     @property
     def trace(self) -> Trace:
-        """The trace of the first order: what it did to global memory."""
+        """Return the trace of the first execution order: what it did to global memory."""
         return self.runs[0].trace
 
     @property
     def tensor_cores_busy(self) -> float | None:
-        """The part of the time in which tensor cores were busy, by the model in timeline.py; None without the order "timed"."""
+        """Return the share of the time in which tensor cores were busy, by the model in timeline.py; None without the order "timed"."""
         timeline = next((run.timeline for run in self.runs if run.timeline), None)
         return timeline.busy(TENSOR_CORES) if timeline else None

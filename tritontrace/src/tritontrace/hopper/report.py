@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Report(Outcome):
-    """The data of Outcome, and views of it.
+    """The result of `simulate`: an Outcome, with views of it.
 
     >>> right.right, right.fault, right.counts.barriers, right.shared_bytes, right.instructions["TMA load"]
     (True, None, 1, 264, 1)
@@ -24,7 +24,7 @@ class Report(Outcome):
     """
 
     def timeline(self, program: int = 0) -> Picture:
-        """A Picture of what was busy when in one program, by the model in timeline.py. ValueError without the order "timed"."""
+        """Draw the timeline of one program, by the model in timeline.py. Raises ValueError without the execution order "timed"."""
         from tritontrace.hopper import draw  # matplotlib takes a while
 
         return draw.timeline(self, program)

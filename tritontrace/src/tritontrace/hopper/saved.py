@@ -14,7 +14,7 @@ from tritontrace.tracing.traced import Trace
 
 
 def as_data(trace: Recorded, orders: Sequence[str], mistakes: Sequence[Hazard] = ()) -> dict[str, Any]:
-    """Return what was counted and simulated, as JSON can hold it: a trace's data, the names of the orders, the mistakes.
+    """Return a trace and its simulation, as JSON can hold them: a trace's data, the names of the execution orders, the faults.
 
     Sizes are in bytes, shares from 0 to 1; docs/schema.md has each name.
 

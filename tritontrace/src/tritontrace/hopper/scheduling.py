@@ -20,7 +20,7 @@ def schedule(
     columns: int = 256,
     costs: Costs | None = None,
 ) -> list[Bar]:
-    """The bars of a loop of `steps` products of 64 rows by `columns` columns for each consumer, who share the tile of b.
+    """Model a loop of `steps` products of 64 rows by `columns` columns for each consumer, which share the tile of b; return its bars.
 
     stages       tiles in the ring: the next tile takes a slot when the products of the last one there have ended
     specialised  a partition of its own fetches; else the one that multiplies does, as soon as it has issued its product

@@ -24,7 +24,7 @@ PADDED = re.compile(r"#ttg\.padded_shared<\[(.*?)\] \{(.*)\}>$")
 
 
 def passes(front: Front) -> list[Passes]:
-    """Count what one warp does at each load or store of a tile, once. `passes` is 0 where the layouts are none that are counted."""
+    """Count the passes of one warp at each load or store of a tile. `passes` is 0 where the layouts are none that are counted."""
     layouts = dict(ALIAS.findall(front.text))
     module = parse(front.text)  # afresh: what nobody uses has been taken out of front.module
     operations = [op for function in module.values() for op in ir.walk(function.blocks)]

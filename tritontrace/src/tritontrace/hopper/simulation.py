@@ -42,7 +42,7 @@ def simulate(
     costs: Costs | None = None,
     **options: Any,
 ) -> Report:
-    """Run `launch(*args, **options)` once in each of these orders, and return a Report.
+    """Run `launch(*args, **options)` once in each of these execution orders, and return a Report.
 
     launch   a kernel with its grid, or a function that launches kernels;  orders  names, as in orders.py
     work     what all orders together may do; beyond that a KernelError, work.TooSlow
@@ -105,7 +105,7 @@ def _report(simulations: Sequence[_Simulation], start: Callable[[_Simulation], N
 
 
 class Left(NamedTuple):
-    """Results that an order left behind.
+    """Results in global memory that a execution order left behind.
 
     launches  the kernel and the grid of each;  tensors  by the launch and the parameter where each was seen first: itself, its bytes,
               and which of these some kernel stored. Functions that allocate make others in each order
@@ -269,8 +269,8 @@ class _Simulation(Launcher):
 
 # trap: all orders run on the same data; what is counted is the first order's, and the first hazard ends the launch
 class EveryOrder(_Simulation):
-    """A launcher that runs each launch once in each of these orders, on the same data. It counts the first order's; what a tensor holds
-    is the last one's. Of each launch the facts stand in Launch.simulated.
+    """A launcher that simulates each launch once in each of these execution orders, on the same data. It counts the first order's; what a
+    tensor holds is the last one's. Of each launch the facts stand in Launch.simulated.
 
     Raises Hazardous for a launch with a fault.
 
@@ -287,7 +287,7 @@ class EveryOrder(_Simulation):
 
     @one_thread()
     def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
-        """Run one launch in each of the orders, as kernel[grid](*args, **options) asks for it."""
+        """Simulate one launch in each execution order, as kernel[grid](*args, **options) asks for it."""
         self.run = Run(self.run.order, self.trace)
 
         def start(simulation: _Simulation) -> None:

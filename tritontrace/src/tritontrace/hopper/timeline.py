@@ -23,7 +23,7 @@ from tritontrace.hopper.agents import Agent, Flight
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs on one SM of an H100 or H200, in cycles. Files that are named are those of the repository in which this library began.
+    """Cycle costs on one SM of an H100 or H200. Files that are named are those of the repository in which this library began.
 
     Datasheets: 4096 dense FLOPs in half precision in a cycle (NVIDIA, *H100 Tensor Core GPU Architecture*, 2022); in a cycle 128 results
     of additions and multiplications in float32, 64 of comparisons, conversions and arithmetic with integers, 16 of the special function
@@ -66,7 +66,7 @@ class Costs:
 
 
 class Bar(NamedTuple):
-    """A stretch from one cycle to another in which something was busy.
+    """An interval of cycles in which something was busy.
 
     row   a partition, COPIES or TENSOR_CORES;  what  with what it was busy, or for which partition
 
@@ -104,7 +104,7 @@ class Timeline:
         self.bars.append(Bar(row, start, end, what))
 
     def issued(self, flight: Flight) -> None:
-        """Set when a flight ends: the copies go one after the other, and so do the products."""
+        """Schedule the end of a flight: copies run one after the other, and so do products."""
         costs, now = self.costs, flight.issuer.time
         if flight.cycles:  # a product
             row, start, latency = TENSOR_CORES, now + costs.product_issue, costs.product_latency
@@ -117,7 +117,7 @@ class Timeline:
         flight.end = start + cycles + latency
 
     def compute(self, agent: Agent, work: dict[str, float]) -> None:
-        """Put arithmetic on the clock: the pipes work side by side, each for one partition after another."""
+        """Schedule arithmetic: the pipes run in parallel, each for one partition after another."""
         start = agent.time
         for pipe, cycles in work.items():
             if pipe == OWN:
@@ -129,10 +129,10 @@ class Timeline:
 
     @property
     def cycles(self) -> float:
-        """The cycles of all programs, one after the other."""
+        """Sum the cycles of all programs, run one after the other."""
         return sum(max((bar.end for bar in bars), default=0.0) for bars in self.programs)
 
     def busy(self, row: str) -> float:
-        """The part of the time in which a row was busy, over all programs."""
+        """Return the share of the time in which a row was busy, over all programs."""
         spent = sum(bar.end - bar.start for bars in self.programs for bar in bars if bar.row == row)
         return spent / self.cycles if self.cycles else 0.0

@@ -15,7 +15,7 @@ from tritontrace.messages import say
 
 
 def touched(machine: Machine, view: View, stand: int = 0, used: bool = False, made: Spot | None = None) -> None:
-    """Note that a barrier is made, used or invalidated."""
+    """Record that a barrier is initialised, used or invalidated."""
     barriers = view.allocation.barriers
     if barriers is None:
         assert made is not None
@@ -26,7 +26,7 @@ def touched(machine: Machine, view: View, stand: int = 0, used: bool = False, ma
 
 
 def made_again(view: View, first: Spot, second: Spot) -> Mistake:
-    """The mistake of an mbarrier.init where a barrier stands."""
+    """Return the Mistake of an mbarrier.init on a barrier that was not invalidated."""
     return mistake(
         Kind.STANDS,
         say("hopper.barrier.made_again", barrier=view.name, second=str(second), first=str(first)),
@@ -37,7 +37,7 @@ def made_again(view: View, first: Spot, second: Spot) -> Mistake:
 
 
 class Upkeep:
-    """Barriers in the programs of one launch, and what became of them."""
+    """Lifetimes of the barriers in the programs of one launch."""
 
     def __init__(self) -> None:
         self._reached: set[object] = set()
@@ -46,7 +46,7 @@ class Upkeep:
         self._standing: list[Mistake] = []
 
     def add(self, machine: Machine) -> None:
-        """Take in a program that has ended."""
+        """Add the barriers of a program that has ended."""
         self._reached |= machine.gates
         for allocation in machine.shared.allocations:
             barriers = allocation.barriers
@@ -61,7 +61,7 @@ class Upkeep:
                 self._standing.append(_standing(allocation, barriers, *later[0]))
 
     def look(self, gates: set[object]) -> None:
-        """Raise the Mistake of the first barrier that is left standing, if each of these instructions was reached."""
+        """Raise the Mistake of the first barrier that was not invalidated, or not used, if each of these instructions was reached."""
         if not gates <= self._reached:
             return
         unused = [found for site, found in self._unused.items() if site not in self._used]

@@ -30,14 +30,14 @@ class Partition(Programs):
 
 @dataclass(eq=False)
 class Pending:
-    """The result of a product. value: (1, M, N), once `flight` is done."""
+    """The result of a product in flight. value: (1, M, N), once `flight` is done."""
 
     flight: Flight
     value: np.ndarray | None = None
 
 
 def arrived(value: Any, programs: Partition, spot: Spot) -> Any:
-    """The numbers of a product that somebody has waited for. Raises Mistake if nobody has."""
+    """Return the numbers of a product that has been waited for. Raises Mistake if it has not."""
     if type(value) is not Pending:
         return whole(value)
     if not value.flight.joined:
@@ -58,12 +58,12 @@ def arrived(value: Any, programs: Partition, spot: Spot) -> Any:
 
 
 def memory_of(kind: ir.Type) -> ir.Type:
-    """Shape and element of "!ttg.memdesc<2x64x64xf16, ...>"."""
+    """Return the shape and element of a memory descriptor type such as "!ttg.memdesc<2x64x64xf16, ...>"."""
     found = MEMDESC.match(kind.element)
     assert found is not None
     return type_of(f"tensor<{found[1]}>")
 
 
 def number(value: np.ndarray) -> int:
-    """The number that a scalar holds."""
+    """Return the value of a scalar as an int."""
     return int(value.reshape(-1)[0])

@@ -30,7 +30,7 @@ FLUSHES = 4  # times, about a millisecond on an H200: as long as a busy host may
 
 @dataclass(frozen=True)
 class Ratio:
-    """speedup = baseline time / own time (above 1: faster than the baseline); spread = median absolute deviation.
+    """Result of a timing: speedup = baseline time / own time (above 1: faster than the baseline); spread = median absolute deviation.
 
     own_ms and baseline_ms are medians of the same run, for arithmetic on bytes and FLOPs.
 
@@ -46,14 +46,14 @@ class Ratio:
 
 
 class GPUStopped(RuntimeError):
-    """The GPU has stopped this process; in a notebook its message stands alone, without a stack trace."""
+    """Raised where the GPU has stopped this process; in a notebook its message stands alone, without a stack trace."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 def stopped(error: RuntimeError) -> str:
-    """Say what a CUDA error means, for whoever wrote the kernel.
+    """Explain a CUDA error for whoever wrote the kernel.
 
     >>> print(stopped(RuntimeError("CUDA error: an illegal memory access was encountered")))
     the kernel touched memory outside of its tensors (CUDA: an illegal memory access)
@@ -70,7 +70,7 @@ def ratio(
     prepare: Callable[[], object] = lambda: None,
     inspect: Callable[[Any], None] = lambda result: None,
 ) -> Ratio:
-    """How fast `own` is against `baseline`: ABBA order, cold L2, two warm-up pairs; repeated if its halves disagree by 5 %.
+    """Time `own` against `baseline`: ABBA order, cold L2, two warm-up pairs; repeated if its halves disagree by 5 %.
 
     prepare   called before each call of `own`, outside of its time
     inspect   called with what each timed call of `own` returned, after its time was taken
@@ -131,7 +131,7 @@ def _measure(
 
 
 def copy_of(nbytes: int) -> Callable[[], object]:
-    """A baseline for kernels bound by memory: a device-to-device copy that reads nbytes / 2 and writes nbytes / 2.
+    """Make a baseline for kernels bound by memory: a device-to-device copy that reads nbytes / 2 and writes nbytes / 2.
 
     >>> copying = copy_of(1 << 28)  # on a GPU
     >>> copying()

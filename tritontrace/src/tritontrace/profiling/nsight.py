@@ -45,7 +45,7 @@ SUMS: dict[str, tuple[str, ...]] = {  # each is the sum of these counters
 
 
 class NotCounted(RuntimeError):
-    """Raised where Nsight Compute counted nothing, or not everything. The message is a sentence."""
+    """Raised, with a message, where Nsight Compute counted nothing, or not everything."""
 
 
 def is_here() -> bool:
@@ -63,8 +63,8 @@ def counted(
     environment: Mapping[str, str] | None = None,
     seconds: float | None = None,
 ) -> list[dict[str, float]]:
-    """metric -> value for each launch of a command, in order; what the GPU does not count is left out. Units are base units, and
-    percent. Raises NotCounted if the command or the profiler fails, or takes longer than `seconds`.
+    """Run a command under Nsight Compute, and return metric -> value for each of its launches, in order; what the GPU does not count is
+    left out. Units are base units, and percent. Raises NotCounted if the command or the profiler fails, or takes longer than `seconds`.
 
     >>> counted(["python", "script.py"], names(SUMS))  # on a GPU
     Traceback (most recent call last):
@@ -88,7 +88,7 @@ def counted(
 
 
 def added(row: Mapping[str, float], sums: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """The sums that are wanted of a launch's counters; what was not counted is 0.
+    """Sum the counters of a launch by name; what was not counted is 0.
 
     >>> added({"loads.sum": 3.0, "stores.sum": 4.0}, {"both": ["loads", "stores"], "others": ["atomics"]})
     {'both': 7.0, 'others': 0.0}
@@ -97,7 +97,7 @@ def added(row: Mapping[str, float], sums: Mapping[str, Sequence[str]]) -> dict[s
 
 
 def names(sums: Mapping[str, Sequence[str]]) -> list[str]:
-    """The metrics that `added` adds up.
+    """List the metrics that `added` sums.
 
     >>> names({"both": ["loads", "stores"]})
     ['loads.sum', 'stores.sum']

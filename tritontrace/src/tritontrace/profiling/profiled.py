@@ -87,7 +87,7 @@ ROWS = {
 
 @dataclass(frozen=True)
 class Roofline:
-    """The least time that a launch can take on a GPU of which only the datasheet is known; seconds, by what they are spent on.
+    """The lower bound of a launch's seconds on a GPU, from its datasheet; by what they are spent on.
 
     memory     each byte that it touches moved once between DRAM and the chip
     products   tl.dot at the peak for its dtype
@@ -108,13 +108,13 @@ class Roofline:
 
     @property
     def limit(self) -> str:
-        """The longest of the three: "memory", "products" or "other"."""
+        """Return the longest of the three: "memory", "products" or "other"."""
         return max(("memory", "products", "other"), key=lambda name: getattr(self, name))
 
 
 @dataclass(frozen=True)
 class Profiled:
-    """One launch. counted, busy and warps are the GPU's: None where nothing was counted. So is seconds: None where none was timed.
+    """Profile of a launch. counted, busy and warps are the GPU's: None where nothing was counted. So is seconds: None if not timed.
 
     predicted   the trace's numbers: sectors, bytes and FLOPs, by the names of nsight.SUMS
     needed_bytes   what must move at least
@@ -138,12 +138,12 @@ class Profiled:
 
     @property
     def reached(self) -> float:
-        """The share of the roofline's speed that it reached; 0 if nothing was timed."""
+        """Return the share of the roofline's speed that it reached; 0 if nothing was timed."""
         return self.roofline.seconds / self.seconds if self.seconds else 0.0
 
     @property
     def waste(self) -> float:
-        """Bytes that passed between L2 and SMs, or came from DRAM if these are more, to those that must move; 1 if nothing was counted."""
+        """Return bytes between L2 and SMs, or from DRAM if these are more, divided by those that must move; 1 if nothing was counted."""
         if not self.counted or not self.needed_bytes:
             return 1.0
         sectors = self.counted.get("load_sectors", 0.0) + self.counted.get("store_sectors", 0.0)
@@ -152,7 +152,7 @@ class Profiled:
     # trap: a plain addition keeps the L2 busier than DRAM, since what it stores may stay in the L2
     @property
     def limit(self) -> str | None:
-        """The limit of the launch; None if nothing was counted.
+        """Return what limits the launch; None if nothing was counted.
 
         First what must happen: near the roofline its limit is the launch's. Then the busiest part of the GPU, by its name in PARTS.
         If none is busy, "launch" for one that is over as soon as it has begun, else "waiting".
@@ -243,7 +243,7 @@ def profile(work: Callable[[], object]) -> Profile:
 
 
 def predicted(trace: Trace, number: int = 0) -> dict[str, int]:
-    """Numbers of a traced launch that a GPU's counters can confirm: sectors, bytes, FLOPs.
+    """Return numbers of a traced launch that a GPU's counters can confirm: sectors, bytes, FLOPs.
 
     >>> predicted(t)["load_sectors"], predicted(t)["store_sectors"]
     (125, 125)
@@ -265,12 +265,12 @@ def predicted(trace: Trace, number: int = 0) -> dict[str, int]:
 
 
 def needed_bytes(launch: Launch) -> int:
-    """The bytes of a launch that must move at least: each that it touches once."""
+    """Count the bytes of a launch that must move at least: each that it touches once."""
     return sum(footprint.read_distinct_bytes + footprint.written_distinct_bytes for footprint in launch.footprints)
 
 
 def roofline(trace: Trace, number: int, card: gpu.GPU) -> Roofline:
-    """The roofline of a traced launch on a card."""
+    """Compute the roofline of a traced launch on a card."""
     launch = trace.launches[number]
     peak = _peak(launch, trace.fronts[number].text, card)
     other = launch.flops.total - launch.flops.dot
@@ -396,7 +396,7 @@ class _Timed(Tape):
 
 
 def times_again(message: bytes) -> list[float]:
-    """Seconds of each launch that a message holds, in order: medians of TIMED runs on the same data, after one that compiles."""
+    """Return the seconds of each launch in a message, in order: medians of TIMED runs on the same data, after one that compiles."""
     request, runs = wire.unpack(message), []
     tape = _Timed(request["log"], "cuda")
     for _ in range(1 + TIMED):
@@ -409,7 +409,7 @@ def times_again(message: bytes) -> list[float]:
 
 
 def launch_again(message: bytes, device: str = "cuda") -> None:
-    """Launch what a message holds twice: first uncounted, so that it is compiled, then counted, on the same data."""
+    """Run the launches in a message twice: first uncounted, so that they are compiled, then counted, on the same data."""
     request = wire.unpack(message)
     tape = Tape(request["log"], device)
     profiler = torch.cuda.profiler if device == "cuda" else None
@@ -428,7 +428,7 @@ def launch_again(message: bytes, device: str = "cuda") -> None:
 
 
 def with_counters(launch: Profiled, row: Mapping[str, float]) -> Profiled:
-    """The launch with what `ncu` counted of it."""
+    """Return the launch with its counters from `ncu` filled in."""
     return replace(
         launch,
         counted=nsight.added(row, nsight.SUMS),

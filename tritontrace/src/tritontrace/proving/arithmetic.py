@@ -37,7 +37,7 @@ def _remainder(a: SizeFormula, by: SizeFormula) -> SizeFormula:
 
 
 def fits_of(formula: SizeFormula, element: str) -> set[Condition]:
-    """The condition under which a number fits into its type; of a pointer none."""
+    """Return the condition under which a number fits into its type; none for a pointer."""
     return {need.condition for need in fits(formula, WIDTHS[element], -1)} if element in WIDTHS else set()
 
 
@@ -72,7 +72,7 @@ NAMES |= {f"arith.{name}" for name in ("trunci", "index_cast", "bitcast")}
 
 
 def computed(name: str, attributes: Mapping[str, Any], values: list[Value], element: str, place: int) -> Value | None:
-    """The result of an operation of NAMES, of type `element`, at a place; None if it has no formula."""
+    """Return the symbolic result of an operation of NAMES, of type `element`, at a place; None if it has no formula."""
     if name == "arith.select" and isinstance(values[0], Truth):
         return merged(values[0], values[1], values[2])
     if all(isinstance(value, Truth) for value in values):

@@ -13,7 +13,7 @@ from tritontrace.proving.quotients import without
 
 
 def coordinates(offset: SizeFormula, tensor: Tensor) -> tuple[SizeFormula, ...] | None:
-    """A coordinate for each axis, the outermost in memory first, whose sum, each times its axis' stride, is the offset. None if the
+    """Split an offset into a coordinate for each axis, the outermost in memory first; times the strides they sum to the offset. None if the
     strides are no products of sizes."""
     if tensor.order is None:
         return None
@@ -40,7 +40,7 @@ def coordinates(offset: SizeFormula, tensor: Tensor) -> tuple[SizeFormula, ...] 
 
 
 def inside(some: tuple[SizeFormula, ...], tensor: Tensor) -> Condition:
-    """Whether each coordinate lies on its axis."""
+    """Return the condition that each coordinate lies on its axis."""
     assert tensor.order is not None
     sizes = [tensor.sizes[axis] for axis in tensor.order]
     each = zip(some, sizes, strict=True)

@@ -22,7 +22,7 @@ TRIED = 4  # sizes with which a question is asked before it is asked of all
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer to one question.
+    """The answer of the solver to one question.
 
     outcome   "proved", "possible" with sizes for which it goes wrong, or "not decided"
     smallest  whether those are the smallest such sizes
@@ -38,7 +38,7 @@ class Decision:
 
 
 class Deciding:
-    """The questions about one launch. zeros: whether sizes are also looked for that go wrong if numbers that nobody knows are 0."""
+    """Decides the questions about one launch. zeros: whether to look, too, for sizes that fail if unknown numbers are 0."""
 
     def __init__(self, launch: SizedLaunch, accesses: SizedAccesses, zeros: bool = False):
         self.launch, self.accesses, self.zeros = launch, within_grid(accesses, launch.grid), zeros
@@ -70,7 +70,7 @@ class Deciding:
 
     @property
     def sizes(self) -> list[str]:
-        """The symbols that are sizes and matter to the launch."""
+        """List the symbols that are sizes and matter to the launch."""
         grid = [s.name for size in self.launch.grid for s in symbols_of(size)]
         used = [s.name for condition in self.facts for s in symbols_of(condition)]
         return [name for name in dict.fromkeys([*used, *grid]) if name in self.launch.symbols]
@@ -78,7 +78,7 @@ class Deciding:
     # ------------------------------------------------------------------------------------------------- inside
 
     def inside(self, access: Access) -> Decision:
-        """Whether an access lies inside its tensor."""
+        """Decide whether an access lies inside its tensor."""
         tensor = self.tensors[access.pointer.argument] if access.pointer.argument >= 0 else None
         offset = access.pointer.offset
         if tensor is None:
@@ -192,12 +192,12 @@ class Deciding:
     # ------------------------------------------------------------------------------------------------- alone
 
     def stores(self) -> list[tuple[Access, Access]]:
-        """Pairs of stores to one storage."""
+        """List pairs of stores to one storage."""
         result = [a for a in self.accesses.each if a.op == "store" and self.storage(a) >= 0]
         return [(a, b) for a, b in combinations_with_replacement(result, 2) if self.storage(a) == self.storage(b)]
 
     def alone(self, one: Access, other: Access) -> Decision:
-        """Whether no two programs store to one element by these two."""
+        """Decide whether no two programs store to one element by these two accesses."""
         tensor, second = self.tensors[one.pointer.argument], self.tensors[other.pointer.argument]
         assert tensor is not None and second is not None
         if tensor != second:
@@ -241,7 +241,7 @@ class Deciding:
         return tensor.storage if tensor is not None else -1
 
     def name(self, access: Access) -> str:
-        """The parameter into whose tensor an access points."""
+        """Return the parameter into whose tensor an access points."""
         return self.launch.values[access.pointer.argument][0] if access.pointer.argument >= 0 else "?"
 
 

@@ -40,7 +40,7 @@ RANGES = {"i1": (0, 1), "i8": (-(1 << 7), (1 << 7) - 1), "i16": (-(1 << 15), (1 
 
 @dataclass(frozen=True)
 class Access:
-    """One load, store or atomic, as any position in any program does it.
+    """One load, store or atomic, in symbols: at any position in any program.
 
     pointer   where that lane reaches; its needs are those of its offset
     when      what holds whenever it reaches there: branches, loops, the mask; each with its needs
@@ -54,7 +54,7 @@ class Access:
 
 @dataclass
 class SizedAccesses:
-    """The accesses of a kernel, and what stands in the way of knowing them.
+    """The symbolic accesses of a kernel, and what is not known about them.
 
     places     by the numbers that needs and unknown symbols have: (the place, what is there)
     obscure    operations that reach memory in a way that is not followed, as numbers of places
@@ -66,7 +66,7 @@ class SizedAccesses:
 
 
 def within_grid(accesses: SizedAccesses, grid: Sequence[SizeFormula]) -> SizedAccesses:
-    """The accesses with what the grid says of programs: a number below H is its own remainder by H."""
+    """Return the accesses simplified by the grid: a program's number below H is its own remainder by H."""
     mine = {}
     for program, programs in zip(PROGRAMS, grid, strict=True):
         one = formulas.of(program)
@@ -87,7 +87,7 @@ def within_grid(accesses: SizedAccesses, grid: Sequence[SizeFormula]) -> SizedAc
 
 
 class NotFollowed(Exception):
-    """Raised where a kernel has no form that is known here: `place` is its number, 0 of the kernel as a whole."""
+    """Raised where a kernel cannot be evaluated in symbols: `place` is its number, 0 of the kernel as a whole."""
 
     def __init__(self, place: int = 0):
         super().__init__(place)
@@ -105,7 +105,7 @@ Scope = dict[str, SymbolicBlock]
 
 
 def accesses(module: ir.Module, sites: Sites, arguments: Sequence[Value], grid: Sequence[SizeFormula]) -> SizedAccesses:
-    """Every access of a kernel, given a value for each of its arguments and the number of programs along each axis."""
+    """Evaluate a kernel in symbols; return every access, given a value for each argument and the number of programs along each axis."""
     evaluation = _Evaluation(module, sites, grid)
     entry = next(function for function in module.values() if function.public)
     start = sites.site(((entry, entry.place),)), "what this kernel does"

@@ -52,7 +52,7 @@ class SizeFormula(_WrittenOnce):
 
     @property
     def constant(self) -> int | None:
-        """Return its number, if it is one."""
+        """Return the formula's number, if it is constant, else None."""
         return self.terms.get((), 0) if not self.terms.keys() - {()} else None
 
     def __add__(self, other: Whole) -> SizeFormula:
@@ -96,7 +96,7 @@ class SizeFormula(_WrittenOnce):
 
 @dataclass(frozen=True, repr=False)
 class Symbol(_WrittenOnce):
-    """A number with a name.
+    """A named whole number, such as a size or a program's number.
 
     low, high   what it cannot leave, where that is known by itself
     unknown     why nobody knows it: the number of a place (evaluate.py); -1 of one that is known
@@ -115,7 +115,7 @@ class Symbol(_WrittenOnce):
 
 @dataclass(frozen=True, repr=False)
 class Quotient(_WrittenOnce):
-    """Rounded down; `by` is at least 1 wherever it is used (evaluate.py asks for it)."""
+    """A floor division; `by` is at least 1 wherever it is used (evaluate.py asks for it)."""
 
     of: SizeFormula
     by: SizeFormula
@@ -128,7 +128,7 @@ class Quotient(_WrittenOnce):
 
 @dataclass(frozen=True, repr=False)
 class Remainder(_WrittenOnce):
-    """The remainder: at least 0 and less than `by`."""
+    """A remainder of a floor division: at least 0 and less than `by`."""
 
     of: SizeFormula
     by: SizeFormula
@@ -139,7 +139,7 @@ class Remainder(_WrittenOnce):
 
 @dataclass(frozen=True, repr=False)
 class Choice(_WrittenOnce):
-    """`yes` where the condition holds, `no` where it does not."""
+    """A conditional: `yes` where the condition holds, `no` where it does not."""
 
     condition: Condition
     yes: SizeFormula
@@ -151,7 +151,7 @@ class Choice(_WrittenOnce):
 
 @dataclass(frozen=True, repr=False)
 class PowerOfTwo(_WrittenOnce):
-    """The least power of two that is no less than a number of 1 to 2^31."""
+    """The next power of two: the smallest that is no less than a number of 1 to 2^31."""
 
     of: SizeFormula
 
@@ -161,7 +161,7 @@ class PowerOfTwo(_WrittenOnce):
 
 @dataclass(frozen=True, repr=False)
 class Condition(_WrittenOnce):
-    """A truth: `kind` is "and", "or", "not" of conditions, or "<=" or "==" of a formula with 0.
+    """A boolean formula: `kind` is "and", "or", "not" of conditions, or "<=" or "==" of a formula with 0.
 
     >>> n = symbol("n")
     >>> both(at_most(n, 4), at_least(n, 2))
@@ -200,22 +200,22 @@ ALWAYS, NEVER = Condition("and"), Condition("or")
 
 
 def whole(value: Whole) -> SizeFormula:
-    """A formula of a number or a formula."""
+    """Convert a number to a formula; a formula stays as it is."""
     return value if isinstance(value, SizeFormula) else SizeFormula({(): int(value)})
 
 
 def of(atom: Atom) -> SizeFormula:
-    """The formula that is one atom."""
+    """Return the formula that is one atom."""
     return SizeFormula({(atom,): 1})
 
 
 def symbol(name: str, low: int | None = None, high: int | None = None) -> SizeFormula:
-    """A new number of that name."""
+    """Return a new symbol of that name, as a formula."""
     return of(Symbol(name, low, high))
 
 
 def at_most(a: Whole, b: Whole) -> Condition:
-    """The condition that a is at most b."""
+    """Return the condition that a is at most b."""
     difference = whole(a) - whole(b)
     if (number := difference.constant) is not None:
         return ALWAYS if number <= 0 else NEVER
@@ -223,17 +223,17 @@ def at_most(a: Whole, b: Whole) -> Condition:
 
 
 def at_least(a: Whole, b: Whole) -> Condition:
-    """The condition that a is at least b."""
+    """Return the condition that a is at least b."""
     return at_most(b, a)
 
 
 def less(a: Whole, b: Whole) -> Condition:
-    """The condition that a is less than b."""
+    """Return the condition that a is less than b."""
     return at_most(whole(a) + 1, b)
 
 
 def equal(a: Whole, b: Whole) -> Condition:
-    """The condition that a is equal to b."""
+    """Return the condition that a is equal to b."""
     difference = whole(a) - whole(b)
     if (number := difference.constant) is not None:
         return ALWAYS if number == 0 else NEVER
@@ -241,7 +241,7 @@ def equal(a: Whole, b: Whole) -> Condition:
 
 
 def both(*conditions: Condition) -> Condition:
-    """The condition that all of these hold."""
+    """Return the condition that all of these hold."""
     parts = _flat("and", conditions)
     if NEVER in parts:
         return NEVER
@@ -249,7 +249,7 @@ def both(*conditions: Condition) -> Condition:
 
 
 def either(*conditions: Condition) -> Condition:
-    """The condition that one of these holds."""
+    """Return the condition that one of these holds."""
     parts = _flat("or", conditions)
     if ALWAYS in parts:
         return ALWAYS
@@ -264,7 +264,7 @@ def _flat(kind: str, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]
 
 
 def negated(condition: Condition) -> Condition:
-    """The condition that this one does not hold."""
+    """Return the condition that this one does not hold."""
     match condition.kind:
         case "and":
             return either(*map(negated, condition.parts))
@@ -279,14 +279,14 @@ def negated(condition: Condition) -> Condition:
 
 
 def chosen(condition: Condition, yes: SizeFormula, no: SizeFormula) -> SizeFormula:
-    """`yes` where the condition holds, else `no`."""
+    """Return the formula that is `yes` where the condition holds, else `no`."""
     if condition in (ALWAYS, NEVER) or yes == no:
         return yes if condition == ALWAYS else no
     return of(Choice(condition, yes, no))
 
 
 def divided(a: SizeFormula, by: SizeFormula) -> SizeFormula:
-    """a // by rounded down, for a `by` of at least 1."""
+    """Return a // by rounded down, for a `by` of at least 1."""
     if (choice := _choice(by)) is not None:
         return chosen(choice.condition, divided(a, choice.yes), divided(a, choice.no))
     if (c := by.constant) is not None and c >= 1 and all(factor % c == 0 for factor in a.terms.values()):
@@ -297,7 +297,7 @@ def divided(a: SizeFormula, by: SizeFormula) -> SizeFormula:
 
 
 def remainder(a: SizeFormula, by: SizeFormula) -> SizeFormula:
-    """a % by, between 0 and by - 1, for a `by` of at least 1."""
+    """Return a % by, between 0 and by - 1, for a `by` of at least 1."""
     if (choice := _choice(by)) is not None:
         return chosen(choice.condition, remainder(a, choice.yes), remainder(a, choice.no))
     quotient = divided(a, by)
@@ -313,17 +313,17 @@ def _choice(formula: SizeFormula) -> Choice | None:
 
 
 def smaller(a: SizeFormula, b: SizeFormula) -> SizeFormula:
-    """The smaller of two."""
+    """Return the smaller of two formulas."""
     return chosen(at_most(a, b), a, b)
 
 
 def larger(a: SizeFormula, b: SizeFormula) -> SizeFormula:
-    """The larger of two."""
+    """Return the larger of two formulas."""
     return chosen(at_most(a, b), b, a)
 
 
 def never_negative(formula: SizeFormula) -> bool:
-    """Whether that is plain from its form: no term can be less than 0."""
+    """Whether a formula cannot be negative, as its form shows: no term can be less than 0."""
     return all(factor > 0 and all(map(_not_below_0, monomial)) for monomial, factor in formula.terms.items())
 
 
@@ -339,8 +339,8 @@ def _not_below_0(atom: Atom) -> bool:
 
 
 def direction(formula: SizeFormula, symbol: Symbol) -> int | None:
-    """Say whether a formula rises (1) or falls (-1) with a symbol, as far as its form tells; 0 if it has none of it, None if nobody
-    knows.
+    """Return whether a formula rises (1) or falls (-1) with a symbol, as far as its form shows; 0 if it does not contain it, None if that
+    is not clear.
 
     >>> i, n = Symbol("i"), symbol("n")
     >>> direction(smaller(2 * of(i) + 1, n), i), direction(n - of(i), i), direction(of(i) * n, i)
@@ -379,7 +379,7 @@ def _plain(formula: SizeFormula) -> bool:
 
 
 def symbols_of(one: SizeFormula | Condition) -> Iterator[Symbol]:
-    """Every symbol in it, some more than once."""
+    """Yield every symbol of a formula or condition, some more than once."""
     if isinstance(one, Condition):
         for part in one.parts:
             yield from symbols_of(part)
@@ -408,7 +408,7 @@ Replacing = Callable[[Atom], SizeFormula | None]
 
 
 def replaced(formula: SizeFormula, by: Replacing) -> SizeFormula:
-    """The formula with another one for each atom that has one, the outermost first."""
+    """Substitute formulas for atoms in a formula, the outermost first."""
     same: dict[Monomial, int] = {}
     others: list[SizeFormula] = []
     for monomial, factor in formula.terms.items():
@@ -445,7 +445,7 @@ def _replaced_atom(atom: Atom, by: Replacing) -> SizeFormula | None:
 
 
 def replaced_in(condition: Condition, by: Replacing) -> Condition:
-    """The condition with another formula for each atom that has one."""
+    """Substitute formulas for atoms in a condition."""
     if condition.formula is not None:
         formula = replaced(condition.formula, by)
         if formula is condition.formula:
@@ -463,14 +463,14 @@ def replaced_in(condition: Condition, by: Replacing) -> Condition:
 
 
 def power_of_two(formula: SizeFormula) -> SizeFormula:
-    """The next power of two, as triton.next_power_of_2 finds it."""
+    """Return the next power of two, as triton.next_power_of_2 computes it."""
     if (number := formula.constant) is not None:
         return whole(1 << max(0, number - 1).bit_length())
     return of(PowerOfTwo(formula))
 
 
 def value(formula: SizeFormula, numbers: Mapping[str, int]) -> int:
-    """The number that a formula is where its symbols are these numbers. ZeroDivisionError if it has none."""
+    """Evaluate a formula with these numbers for its symbols. Raises ZeroDivisionError if it has no value."""
     number = replaced(formula, _numbered(numbers)).constant
     if number is None:
         raise ZeroDivisionError(f"{formula!r} has no value for {dict(numbers)}")
@@ -478,7 +478,7 @@ def value(formula: SizeFormula, numbers: Mapping[str, int]) -> int:
 
 
 def holds(condition: Condition, numbers: Mapping[str, int]) -> bool:
-    """Whether it holds where its symbols are these numbers."""
+    """Whether a condition holds with these numbers for its symbols."""
     return replaced_in(condition, _numbered(numbers)) == ALWAYS
 
 
@@ -487,7 +487,7 @@ def _numbered(numbers: Mapping[str, int]) -> Replacing:
 
 
 def fixed(conditions: Iterable[Condition]) -> dict[Atom, SizeFormula]:
-    """The atoms that conditions fix, each with its number: of "size 64 == 64" the size."""
+    """Return the atoms that conditions fix, each with its number: "size 64 == 64" fixes the size."""
     result: dict[Atom, SizeFormula] = {}
     for condition in conditions:
         if condition.kind == "==" and condition.formula is not None:

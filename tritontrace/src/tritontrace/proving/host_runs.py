@@ -36,7 +36,7 @@ HANDY = (24, 1 << 10, 1 << 22)  # the most that one of its sizes is tried with, 
 
 @contextmanager
 def sized_launches(shapes: SizedShapes, evaluates: bool = True) -> Iterator[SizedLauncher]:
-    """Take launches while this is open, with the formulas of their sizes; evaluates: whether kernels run, as in a trace."""
+    """Intercept launches inside the block, with the formulas of their sizes; evaluates: whether kernels run, as in a trace."""
     apply = BackwardCFunction.apply
     with remembering() as asked:
         launcher = SizedLauncher(shapes, asked, evaluates)
@@ -61,7 +61,7 @@ class _Run:
 
 
 class SizedHost:
-    """A function with an example of its arguments: what it launches, for all sizes of these. When all ways were taken:
+    """A host function with example arguments, whose launches are found for all sizes. After `ways` has ended:
 
     unseen     small sizes of which it is not known what is launched; {} if there are none up to ELEMENTS
     complete   whether all ways up to ELEMENTS were found, and z3 did not give up on that
@@ -83,7 +83,7 @@ class SizedHost:
         self._plain += [negated(formulas.equal(a, b)) for a, b in combinations(symbols, 2)]
 
     def ways(self) -> Iterator[list[SizedLaunch]]:
-        """Take every way through the host code, that of the example first; yield what is launched on each."""
+        """Yield the launches of every path through the host code, that of the example first."""
         run = self._run(self._example, evaluates=True)
         yield self._looked_at(run, self._example)
         ways = [both(*run.holds)]
@@ -236,7 +236,7 @@ def _is_rounded_up(atom: Atom) -> bool:
 
 
 def differences(launch: SizedLaunch, other: SizedLaunch, sizes: dict[str, int]) -> str:
-    """The numbers that a launch for these sizes has that the formulas do not say; ""."""
+    """Return the numbers in which a launch for these sizes differs from what the formulas predict, as text; "" if none."""
     kernel = launch.front.kernel
     constants = [p.name for p in kernel.params if p.is_constexpr]
     if kernel is not other.front.kernel or any(launch.arguments[n] != other.arguments[n] for n in constants):

@@ -22,8 +22,8 @@ INT32 = (-(1 << 31), (1 << 31) - 1)
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor argument: the formulas of its sizes, its axes from the outermost in memory to the innermost (None: it has gaps), which
-    of a launch's storages it lies in, from which element on, and whether it is only a part of it."""
+    """A tensor argument in symbols: the formulas of its sizes, its axes from the outermost in memory to the innermost (None: it has gaps),
+    which of a launch's storages it lies in, from which element on, and whether it is only a part of it."""
 
     sizes: tuple[SizeFormula, ...]
     order: tuple[int, ...] | None
@@ -35,7 +35,7 @@ class Tensor:
 
 @dataclass
 class SizedLaunch:
-    """A launch for all sizes that take the same way through the host code.
+    """A launch in symbols, for all sizes that take the same path through the host code.
 
     values    (parameter, its Tensor, or its number's formula, or what else it is), as the module's arguments come
     grid      the number of programs along each axis
@@ -67,7 +67,7 @@ class SizedLaunch:
 
 
 class SizedLauncher(Launcher):
-    """Takes launches, runs them as a trace does, and keeps each with its formulas.
+    """Launcher that runs launches as a trace does, and records each with its formulas.
 
     asked   the conditions that host code has asked so far (sizes.remembering);  evaluates: whether kernels run
     """
@@ -79,7 +79,7 @@ class SizedLauncher(Launcher):
         self.refused: dict[Condition, None] = {}  # what holds wherever a kernel that could not be launched is asked for
 
     def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
-        """Keep a launch. One that reaches outside a tensor ends there, and what follows it goes on."""
+        """Record a launch. One that reaches outside a tensor ends there, and what follows it goes on."""
         kernel = jit_function(kernel)
         arguments = bind(kernel.fn, args, options, LAUNCH_OPTIONS)
         grid = grid(arguments) if callable(grid) else grid
@@ -189,7 +189,7 @@ def _named(place: Place) -> str:
 
 
 def with_numbers(holds: list[Condition]) -> list[Condition]:
-    """The conditions with the numbers that some of them fix; what follows from a power of two that is fixed is left out."""
+    """Simplify conditions by the numbers that some of them fix; what follows from a fixed power of two is left out."""
     fixed = formulas.fixed(holds)
     powers: dict[Atom, SizeFormula] = {a: number for a, number in fixed.items() if isinstance(a, PowerOfTwo)}
     result: list[Condition] = []

@@ -28,7 +28,7 @@ Property = Literal["inside its tensor", "one program for each element"]
 
 @dataclass(frozen=True)
 class Claim:
-    """One line of a kernel, and one thing that was asked of it.
+    """A proved, refuted or undecided property of one line of a kernel.
 
     about     "inside its tensor": no lane reaches outside; "one program for each element": no two programs store to one
     sizes     of a counterexample the sizes, by name; `fault` is what a trace of a launch of these sizes found
@@ -81,7 +81,7 @@ class ProvedLaunch:
 
 @dataclass(frozen=True)
 class Proof:
-    """The claims of each launch: true if everything is proved.
+    """The result of `prove`, the claims of each launch: true if everything is proved.
 
     unseen   small sizes of which it is not known what the host code launches
     complete whether all ways through the host code were found
@@ -113,13 +113,13 @@ class Proof:
         return self.outcome == "proved"
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data, for JSON."""
+        """Return the proof as plain data, for JSON."""
         return {"outcome": self.outcome, **asdict(self)}
 
 
 def prove(function: Callable, *args: Any, **kwargs: Any) -> Proof:
-    """Say of each access that a function's kernels make whether it stays inside its tensor for all sizes, and of each store whether one
-    program alone writes an element. Whether every element is written, and with the right value, is not asked.
+    """Prove for all sizes that each access of a function's kernels stays inside its tensor, and that no two programs store to one element.
+    Whether every element is written, and with the right value, is not asked.
 
     args, kwargs   an example, with the tensors. Sizes that are equal in it are taken for one size, and those of 1 for no size
 
@@ -144,8 +144,8 @@ def prove(function: Callable, *args: Any, **kwargs: Any) -> Proof:
 
 
 def counterexample(function: Callable, *args: Any, **kwargs: Any) -> Claim | None:
-    """Look for a counterexample alone, on few ways through the host code, and end with the first one that has some: that with the
-    smallest sizes. None if nothing is refuted. Whole numbers that a kernel loads are taken to be 0, which every index may be.
+    """Look only for a counterexample, on few paths through the host code, and return the one with the smallest sizes; None if nothing is
+    refuted. Whole numbers that a kernel loads are taken to be 0, which every index may be.
 
     >>> def copied(x, n):
     ...     y = torch.empty_like(x)
@@ -165,7 +165,7 @@ def counterexample(function: Callable, *args: Any, **kwargs: Any) -> Claim | Non
 def proof_of(
     launches: Sequence[SizedLaunch], unseen: dict[str, int] | None = None, complete: bool = True, zeros: bool = False
 ) -> Proof:
-    """The claims of launches; launches that are alike are one. zeros: see Deciding."""
+    """Prove the claims of launches; equal launches are one. zeros: see Deciding."""
     result: dict[Any, ProvedLaunch] = {}
     for launch in launches:
         key = launch.front, tuple(launch.values), launch.grid, tuple(launch.holds)

@@ -14,7 +14,7 @@ from tritontrace.proving.formulas import Condition, Monomial, Quotient, Remainde
 
 
 def follows(division: Quotient, programs: Mapping[str, SizeFormula]) -> Iterator[Condition]:
-    """Facts that hold of a quotient whose divisor is at least 1. programs: name of a program's number -> how many there are."""
+    """Yield facts about a quotient whose divisor is at least 1. programs: name of a program's number -> how many there are."""
     for bound, divisors in _less_than(division.of, programs):
         unless = [formulas.at_most(one, 0) for one in divisors]
         if (count := _quotient(bound, division.by)) is not None:  # of < count * by
@@ -79,7 +79,7 @@ def _by(formula: SizeFormula, unit: Monomial) -> SizeFormula | None:
 
 
 def without(monomial: Monomial, unit: Monomial) -> Monomial | None:
-    """A product without some of its factors; None if it has not all of them."""
+    """Divide a monomial by another one; None if it does not contain all of its factors."""
     mine, theirs = Counter(monomial), Counter(unit)
     if theirs - mine:
         return None

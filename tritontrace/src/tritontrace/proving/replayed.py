@@ -22,8 +22,8 @@ MOST = 1 << 22  # elements of all tensors, and programs, of a launch that is tri
 
 
 def faults_with(launch: SizedLaunch, sizes: dict[str, int], zeros: bool = False) -> list[Fault] | None:
-    """The faults of the launch for these sizes; None if it is too large to be tried, or does not run. zeros: whether whole numbers in its
-    tensors are 0."""
+    """Trace the launch with these sizes and return its faults; None if it is too large, or does not run. zeros: whether whole numbers in
+    its tensors are 0."""
     made: dict[int, torch.Tensor] = {}
     new: deque[tuple[Any, Any]] = deque()
     try:
@@ -70,7 +70,7 @@ MOST_FILLED = 1 << 20  # elements
 
 
 def filled(example: torch.Tensor, shape: Sequence[int], order: list[int] | None = None) -> torch.Tensor:
-    """Make a tensor of this shape with an example's numbers, again and again; order: of its axes, from the outermost in memory.
+    """Make a tensor of this shape with an example's numbers, repeated; order: of its axes, from the outermost in memory.
 
     >>> filled(torch.tensor([1, 2, 3]), (2, 2)).tolist()
     [[1, 2], [3, 1]]

@@ -26,7 +26,7 @@ _SHAPE = torch.Tensor.shape.__get__  # pyright: ignore[reportAttributeAccessIssu
 
 
 class SizedShapes(TorchFunctionMode):
-    """The formulas of all tensors' shapes, while torch is asked for them.
+    """Torch mode that tracks the formulas of all tensors' shapes.
 
     literals  whether a number of the source that makes a tensor is a size, too, as in a script
     symbols   name -> its number in this run
@@ -66,18 +66,18 @@ class SizedShapes(TorchFunctionMode):
     # ------------------------------------------------------------------------------------------------- what is known
 
     def shape(self, tensor: torch.Tensor) -> tuple[SizeFormula, ...]:
-        """The formulas of a tensor's sizes."""
+        """Return the formulas of a tensor's sizes."""
         if tensor not in self._known:
             self._known[tensor] = tuple(self._symbol(size) for size in tensor.shape)
         return self._known[tensor]
 
     def learn(self, tensor: torch.Tensor, shape: tuple[SizeFormula, ...]) -> None:
-        """Note the formulas of a tensor's sizes."""
+        """Record the formulas of a tensor's sizes."""
         self._known[tensor] = shape
 
     def strides(self, tensor: torch.Tensor) -> tuple[SizeFormula, ...]:
-        """The formulas of its strides: those of a dense tensor with the axes in this order; of another one, numbers. Along an axis of one
-        element torch may have any number, and nobody goes that way."""
+        """Return the formulas of a tensor's strides: those of a dense tensor with the axes in this order; of another one, numbers. Along an
+        axis of one element torch may have any number, and nobody goes that way."""
         order = axes(tensor)
         outcome = [whole(stride) for stride in tensor.stride()]
         if order is not None:
@@ -89,7 +89,7 @@ class SizedShapes(TorchFunctionMode):
         return tuple(outcome)
 
     def match(self, number: int, others: Iterable[int] = ()) -> SizeFormula | None:
-        """A formula that has this number: a size, a product of sizes, or one of these rounded up in parts of one of `others`."""
+        """Return a formula with this value: a size, a product of sizes, or one of these rounded up in parts of one of `others`; or None."""
         sizes = list(self._by_number.items())
         if number in self._by_number:
             return self._by_number[number]
@@ -164,7 +164,7 @@ class SizedShapes(TorchFunctionMode):
 
 
 def axes(tensor: torch.Tensor) -> list[int] | None:
-    """The axes of a dense tensor from the outermost in memory to the innermost; None if it has gaps or overlaps."""
+    """Return the axes of a dense tensor from the outermost in memory to the innermost; None if it has gaps or overlaps."""
     order = sorted(range(tensor.dim()), key=lambda axis: (-tensor.stride(axis), -tensor.shape[axis], axis))
     after = 1
     for axis in reversed(order):
@@ -175,7 +175,7 @@ def axes(tensor: torch.Tensor) -> list[int] | None:
 
 
 def product(some: Iterable[SizeFormula]) -> SizeFormula:
-    """The product of all of them; 1 of none."""
+    """Return the product of formulas; 1 of none."""
     total = whole(1)
     for formula in some:
         total = total * formula

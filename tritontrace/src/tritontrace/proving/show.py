@@ -13,7 +13,7 @@ Where = Callable[[str, int], str]  # a kernel and a line of it -> "add.py:12"
 
 
 def table(proof: Proof, where: Where) -> str:
-    """The launches, a row for each access, then a sentence for each that is not proved."""
+    """Render the launches, a row for each access, then a sentence for each that is not proved."""
     lines = []
     for launch in proof.launches:
         lines.append(f"{launch.kernel}, grid {launch.grid}, at {where(launch.kernel, 0)}: {_domain(launch)}")
@@ -28,7 +28,7 @@ def table(proof: Proof, where: Where) -> str:
 
 
 def summary(proof: Proof) -> str:
-    """How many claims there are of each outcome, and what all of them take for granted."""
+    """Count the claims of each outcome, and state what all of them take for granted."""
     claims = [claim for launch in proof.launches for claim in launch.claims]
     counted = [f"{sum(c.outcome == outcome for c in claims):,} {outcome}" for outcome in ("proved", "not decided")]
     refuted = plural(sum(c.outcome == "counterexample" for c in claims), "counterexample")
@@ -36,7 +36,7 @@ def summary(proof: Proof) -> str:
 
 
 def sentence(claim: Claim) -> str:
-    """Say why a claim is not proved."""
+    """Return the sentence on why a claim is not proved."""
     if claim.fault is not None:
         sizes = ", ".join(f"{name} = {number}" for name, number in claim.sizes.items())
         perhaps = "" if claim.smallest else " (perhaps for smaller sizes, too)"

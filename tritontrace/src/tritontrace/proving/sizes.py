@@ -20,7 +20,7 @@ _asked: list[dict[Condition, None]] = []  # what host code has asked, of each `r
 
 
 class Size(int):
-    """An int with a formula.
+    """An int that carries the formula by which it was computed.
 
     >>> n = Size(1000, symbol("n"))
     >>> (n + 255) // 256, ((n + 255) // 256).formula
@@ -123,17 +123,17 @@ class _Ratio(float):
 
 
 def formula_of(number: int) -> SizeFormula:
-    """How a number was computed; of one that is no Size, the number."""
+    """Return the formula of a number; of one that is no Size, the number."""
     return number.formula if isinstance(number, Size) else whole(int(number))
 
 
 def sized(number: int, formula: SizeFormula) -> int:
-    """A number with its formula; one that does not depend on sizes is an ordinary int."""
+    """Attach a formula to a number; one that does not depend on sizes is an ordinary int."""
     return int(number) if formula.constant is not None else Size(number, formula)
 
 
 def plain(value: Any) -> Any:
-    """A value without formulas: in tuples, lists and dicts as well."""
+    """Strip the formulas from a value, in tuples, lists and dicts as well."""
     if isinstance(value, Size):
         return int(value)
     if isinstance(value, tuple):
@@ -144,7 +144,7 @@ def plain(value: Any) -> Any:
 
 
 def sizes_in(value: Any) -> Iterator[Size]:
-    """The sizes in nested tuples and lists."""
+    """Yield the sizes in nested tuples and lists."""
     if isinstance(value, Size):
         yield value
     elif isinstance(value, (tuple, list)):
@@ -195,7 +195,7 @@ for _name in ("and", "or", "xor", "pow"):  # no formula has these
 
 
 def ask(condition: Condition) -> None:
-    """Note that what follows happens if this holds."""
+    """Record that host code branches on this condition, which holds in this run."""
     if _asked and condition != formulas.ALWAYS:
         _asked[-1].setdefault(condition)
 
@@ -207,7 +207,7 @@ def _next_power_of_2(n: int) -> int:
 
 @contextmanager
 def remembering() -> Iterator[dict[Condition, None]]:
-    """Keep, while this is open, what host code asks of sizes. Yields the conditions, in the order in which they came."""
+    """Record the conditions on sizes that host code branches on inside the block. Yields them, in order."""
     asked: dict[Condition, None] = {}
     _asked.append(asked)
     triton.next_power_of_2 = _next_power_of_2

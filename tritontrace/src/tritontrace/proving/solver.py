@@ -35,7 +35,7 @@ TOP = 62  # the largest power of two of a size
 
 
 class Translation:
-    """Formulas as z3's terms, each made once, with the definitions of what they are made of."""
+    """Translates formulas to z3 terms, each cached, with the definitions of their parts."""
 
     def __init__(self, linear: bool, programs: Mapping[str, SizeFormula]):
         self.linear, self._programs = linear, programs
@@ -68,8 +68,8 @@ class Translation:
     def sizes(
         self, conditions: Iterable[Condition], names: Sequence[str], most: int
     ) -> tuple[dict[str, int] | None, bool]:
-        """(numbers of these symbols, with a sum of at most `most`, for which all of it holds; whether z3 knows of them or that there
-        are none, and did not give up)."""
+        """Return (numbers of these symbols, with a sum of at most `most`, for which all conditions hold; whether z3 decided that, and did
+        not give up)."""
         total = whole(0)
         for name in names:
             total = total + formulas.symbol(name, low=1)
@@ -79,7 +79,7 @@ class Translation:
         return {name: model.eval(z3.Int(name), model_completion=True).as_long() for name in names}, True
 
     def happens(self, condition: Condition, model: Any) -> bool:
-        """Whether it holds in a model, as well as that says."""
+        """Whether a condition holds in a model, as far as that tells."""
         return not z3.is_false(model.eval(self._whole(condition)[0], model_completion=True))
 
     def _whole(self, condition: Condition) -> tuple[Any, dict[int, Any]]:
@@ -222,7 +222,7 @@ def _of_a_power(formula: SizeFormula, kind: str) -> tuple[SizeFormula, int | Non
 def smallest(
     translation: Translation, conditions: Sequence[Condition], sizes: Sequence[str], most: int
 ) -> tuple[dict[str, int] | None, bool]:
-    """(the sizes with the smallest sum, up to `most`, for which all of it holds, None if there are none; whether z3 gave up on
+    """Return (the sizes with the smallest sum, up to `most`, for which all conditions hold, None if there are none; whether z3 gave up on
     nothing smaller)."""
     bound, below, sure = 16, 0, True
     while True:

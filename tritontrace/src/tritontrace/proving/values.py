@@ -29,7 +29,7 @@ NONE: Needs = frozenset()
 
 @dataclass(frozen=True)
 class Number:
-    """A whole number."""
+    """A symbolic whole number."""
 
     formula: SizeFormula
     needs: Needs = NONE
@@ -37,7 +37,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Truth:
-    """A value of type i1."""
+    """A symbolic value of type i1."""
 
     condition: Condition
     needs: Needs = NONE
@@ -45,7 +45,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A place in the tensor of an argument: the argument's number, -1 if nobody knows which, and an offset in elements."""
+    """A symbolic pointer into the tensor of an argument: the argument's number, -1 if it is not known, and an offset in elements."""
 
     argument: int
     offset: Number
@@ -53,7 +53,7 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Other:
-    """A value that no address is made of: a float."""
+    """A value that no address depends on: a float."""
 
 
 Value = Number | Truth | Pointer | Other
@@ -62,7 +62,7 @@ TRUE = Truth(ALWAYS)
 
 @dataclass(eq=False)
 class SymbolicBlock:
-    """A value for each lane: `function` finds that of an index, once."""
+    """A symbolic value for each lane: `function` computes that of an index, cached."""
 
     function: Callable[[Index], Value]
     _known: dict[Index, Value] = field(default_factory=dict)
@@ -74,19 +74,19 @@ class SymbolicBlock:
 
 
 def constant(value: Value) -> SymbolicBlock:
-    """The same value in each lane."""
+    """Return a block with the same value in each lane."""
     return SymbolicBlock(lambda index: value)
 
 
 def fits(formula: SizeFormula, bits: int, place: int) -> Needs:
-    """The need that a result fits into a signed integer of so many bits."""
+    """Return the need that a result fits into a signed integer of `bits` bits."""
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
     condition = formulas.both(formulas.at_least(formula, low), formulas.at_most(formula, high))
     return NONE if condition == ALWAYS else frozenset({Need(condition, place)})
 
 
 def merged(condition: Truth, yes: Value, no: Value) -> Value | None:
-    """The one value where a condition holds, and the other where it does not; None if they are of two kinds."""
+    """Return the conditional of two values; None if they are of two kinds."""
     match yes, no:
         case Number(), Number():
             both = formulas.chosen(condition.condition, yes.formula, no.formula)

@@ -45,7 +45,7 @@ BY_SIGNAL: dict[str, CauseKind] = {"SIGXCPU": "cpu_time", "SIGKILL": "killed", "
 
 
 class ChildLost(MessageError, RuntimeError):
-    """The child gave no answer, for the reason in `cause`; str() tells of an author's function in one sentence."""
+    """Raised where the child gave no answer, for the reason in `cause`; str() is one sentence about the author's function."""
 
     def __init__(self, kind: CauseKind, **details: str) -> None:
         pointer = {"pointer": say("replay.child.pointer") if details.get("signal") == "SIGSEGV" else ""}
@@ -55,7 +55,7 @@ class ChildLost(MessageError, RuntimeError):
 
 
 class Kept(io.TextIOBase):
-    """Standard output of the child: the first characters are kept, the rest goes nowhere."""
+    """Standard output of the child, cut after the first characters."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -66,7 +66,7 @@ class Kept(io.TextIOBase):
 
 
 def listen() -> Kept:
-    r"""Collect, in a child, what is printed from now on.
+    r"""Redirect this child's output into a Kept, and return it.
 
     >>> def work():
     ...     kept = listen()
@@ -81,7 +81,7 @@ def listen() -> Kept:
 
 
 def run(work: Callable[[], Any], *, seconds: float, **more: Any) -> tuple[Any, str]:
-    r"""(work()'s result, what it printed), computed in a forked child of one thread.
+    r"""Compute work() in a forked child of one thread; return (its result, its output).
 
     work       returns a tree (see wire.py); if it raises ValueError, so does this, with the same message
     seconds    CPU time that the child may take; after PATIENCE times as long it is killed with all its children

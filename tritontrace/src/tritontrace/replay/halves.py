@@ -15,8 +15,8 @@ BEGIN, BACKWARD, END = "begin", "backward", "end"
 
 
 def steps(events: Sequence[Mapping[str, Any]]) -> Steps:
-    """Read the steps of a call from its events, in which marks stand where it begins, where backward begins and where
-    it ends. Without these marks the steps are empty.
+    """Read the Steps of a call from its events, with marks where it begins, where backward begins and where it ends. Without these marks
+    they are empty.
 
     >>> steps([])
     Steps(kept=0, alive=0, operations=[[], []], states=[[], []], restored=False)

@@ -32,7 +32,7 @@ FIELD = "the field"  # no name that a kernel could write
 
 
 class KernelRefused(MessageError, ValueError):
-    """Raised for a kernel that uses something which no GPU kernel can use. The message is one sentence."""
+    """Raised, with a message, for a kernel that uses something which no GPU kernel can use."""
 
 
 HOSTS = {
@@ -46,7 +46,7 @@ MOST_LINES = 100_000  # of a cell: a log of more is not believed
 # trap: a name in a kernel may stand for a parameter, a local, a number, a layout, a kernel or its language (names.py);
 # all else is refused, a constexpr_function too. The front end runs Python at compile time, in the trusted process
 def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...] = ()) -> str:
-    """Write `kernel`, and every kernel it calls, into `table` as plain data; return its key (a hash of all that it is).
+    """Serialise `kernel`, and every kernel it calls, into `table` as plain data; return its key (a hash of all that it is).
 
     >>> table = {}
     >>> key = describe(copy, table)
@@ -107,7 +107,7 @@ def _changed(kernel: str, before: dict[str, Any], now: dict[str, Any]) -> Messag
 
 
 def with_helpers(keys: Iterable[str], table: Mapping[str, dict[str, Any]]) -> set[str]:
-    """Choose these kernels of a table, and all that they call."""
+    """Return these kernels of a table, and all that they call, by key."""
     found, waiting = set(), list(keys)
     while waiting:
         key = waiting.pop()
@@ -127,7 +127,7 @@ def _kernels_in(described: Any) -> Iterator[str]:
 
 
 def key_of(entry: dict[str, Any]) -> str:
-    """The key of a kernel in a table: a hash of its source and of all that its names stand for, helpers by their keys.
+    """Return the key of a kernel in a table: a hash of its source and of all that its names stand for, helpers by their keys.
 
     >>> table = {}
     >>> key = describe(copy, table)
@@ -317,7 +317,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 class Rebuilt(JITFunction):
-    """A kernel of which the compiler reads the very tree that was checked, and not its text again."""
+    """A JITFunction of which the compiler reads the very tree that was checked, and not its text again."""
 
     def __init__(self, function: Callable, source: str, checked: ast.Module, **options: Any):
         super().__init__(function, **options)
@@ -358,7 +358,8 @@ def _is_constant(value: Any) -> bool:
 
 
 def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:
-    """Kernels from plain data, each checked, none closed over anything but triton.language, plain data and one another.
+    """Rebuild kernels from plain data, closed over nothing but triton.language, plain data and one another. Raises KernelRefused for the
+    first that breaks a rule.
 
     KernelRefused, with a sentence, for the first that breaks a rule.
     """

@@ -27,7 +27,7 @@ WORDS = ("zero", "nan")  # what lies outside of a tensor
 
 
 class Classes(NamedTuple):
-    """Gluon's classes: of layouts, by name; of a barrier's layout; of tensor descriptors."""
+    """Gluon's classes: layouts, by name; a barrier's layout; tensor descriptors."""
 
     layouts: dict[str, type]
     barrier: type | None
@@ -39,7 +39,7 @@ NONE = Classes({}, None, None)
 
 @cache
 def classes() -> Classes:
-    """Load Gluon, as much of it as all of Triton by itself. Triton 3.4 has none, and 3.5 another one."""
+    """Load Gluon's classes, cached; loading takes as long as all of Triton by itself. Triton 3.4 has none, and 3.5 another one."""
     try:
         from triton.experimental.gluon import language
         from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
@@ -56,13 +56,13 @@ def _known() -> Classes:
 
 
 def is_layout(value: Any) -> bool:
-    """Whether it is one of Gluon's layouts. A class derived from one could answer the compiler anything."""
+    """Whether a value is one of Gluon's layouts. A class derived from one could answer the compiler anything."""
     known = _known()
     return any(type(value) is kind for kind in (*known.layouts.values(), known.barrier))
 
 
 def is_descriptor(value: Any) -> bool:
-    """Whether it is Gluon's tensor descriptor, and no look-alike."""
+    """Whether a value is Gluon's tensor descriptor, and no subclass."""
     return type(value) is _known().descriptor
 
 
@@ -70,14 +70,14 @@ REFUSED = object()  # what is no plain data
 
 
 def described(layout: Any) -> dict[str, Any] | None:
-    """A layout as plain data; None if it holds anything else."""
+    """Serialise a layout as plain data; None if it holds anything else."""
     kind = "SwizzledSharedLayout" if type(layout) is classes().barrier else type(layout).__name__
     fields = {field.name: _plain(getattr(layout, field.name)) for field in dataclasses.fields(classes().layouts[kind])}
     return None if REFUSED in fields.values() else {"kind": kind, "fields": fields}
 
 
 def rebuilt(data: Any) -> Any:
-    """The layout that `described` wrote down. Raises ValueError, with a sentence, if it is none."""
+    """Rebuild a layout that `described` serialised. Raises ValueError, with a message, if it is malformed."""
     match data:
         case {"kind": str(kind), "fields": dict(fields)} if kind in classes().layouts:
             return _made(classes().layouts[kind], fields, say("replay.layout.kind", type=kind))
@@ -85,13 +85,13 @@ def rebuilt(data: Any) -> Any:
 
 
 def fields_of(descriptor: Any) -> dict[str, Any] | None:
-    """All of a tensor descriptor but its tensor, as plain data; None if it holds anything else."""
+    """Serialise a tensor descriptor without its tensor; None if it holds anything else."""
     fields = {f.name: _plain(getattr(descriptor, f.name)) for f in dataclasses.fields(descriptor) if f.name != "base"}
     return None if REFUSED in fields.values() else fields
 
 
 def descriptor(base: Any, fields: dict[str, Any]) -> Any:
-    """The tensor descriptor of which `fields_of` wrote this down. Raises ValueError, with a sentence, if Gluon refuses it."""
+    """Rebuild a tensor descriptor that `fields_of` serialised. Raises ValueError, with a message, if Gluon refuses it."""
     kind = classes().descriptor
     if kind is None:
         raise ValueError(say("replay.layout.no_gluon"))

@@ -27,7 +27,7 @@ BUILTINS = {"range", "min", "max", "len", "float", "int", "list", "print", "isin
 
 @cache
 def refused_builtins() -> frozenset[str]:
-    """List what else Triton lets a kernel call, with the name of an attribute as text."""
+    """Return the builtins that Triton lets a kernel call and that are refused here, with the name of an attribute as text."""
     from triton.compiler.code_generator import CodeGenerator  # which loads Gluon, half of what Triton takes to load
 
     return frozenset(CodeGenerator.builtin_namespace.keys() - BUILTINS)
@@ -35,7 +35,7 @@ def refused_builtins() -> frozenset[str]:
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """All that kernels in one language may use.
+    """Names that kernels in one language may use.
 
     public       path of a module -> the names in it
     attributes   names that may be asked of anything in a kernel: of blocks, types and constants
@@ -51,7 +51,7 @@ class Names:
 
     @cached_property
     def objects(self) -> dict[int, str]:
-        """Paths at which public objects are first found, by the object's id."""
+        """Map each public object's id to the path at which it is first found."""
         return {
             id(getattr(self.modules[path], name)): f"{path}.{name}"
             for path in reversed(self.modules)
@@ -116,7 +116,7 @@ OF_A_MODULE_TOO = {"reinterpret"}
 
 @cache
 def gluon() -> Names:
-    """List what kernels in Gluon may use. Raises ImportError under a Triton that lacks it."""
+    """Return the Names of Gluon. Raises ImportError under a Triton that lacks it."""
     from triton.experimental.gluon import language
     from triton.experimental.gluon.language.nvidia.hopper import tma
 
@@ -141,5 +141,5 @@ def gluon() -> Names:
 
 
 def names_of(is_gluon: bool) -> Names:
-    """The names of the language that a kernel is in."""
+    """Return the Names of the language of a kernel."""
     return gluon() if is_gluon else TRITON

@@ -68,7 +68,7 @@ NOT_OWN = say("replay.value.not_own")
 
 
 class RecordError(MessageError, ValueError):
-    """Raised where the function did something that no log can hold. The message is one sentence."""
+    """Raised, with a message, where the function did something that no log can hold."""
 
 
 # trap: a view is no event: a tensor is its storage and a layout, since views are made in countless ways
@@ -95,7 +95,7 @@ class _Storages:
 
 
 class Recorder(Mode):
-    """Sees every torch operation of this thread below autograd, and every launch."""
+    """Dispatch mode that logs every torch operation of this thread below autograd, and every launch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class Recorder(Mode):
             self.events = events
 
     def mark(self, what: str = "backward") -> int:
-        """A moment of this call: the forward half ends here, or what was asked of a simulated GPU. Returns the number of launches
+        """Write a mark into the log: the forward half ends here, or what was asked of a simulated GPU. Returns the number of launches
         before it; an empty word is not written."""
         launches = sum("launch" in event for event in self.events)
         if what:
@@ -228,7 +228,7 @@ class Recorder(Mode):
         self.events.append(event)
 
     def encode(self, value: Any) -> Any:
-        """A value as it stands in a log."""
+        """Encode a value for the log."""
         if value is None or type(value) in (bool, int, str):
             return value
         if type(value) is float:
@@ -427,8 +427,8 @@ def _by_hand(module: str) -> Message:
 
 
 def take_away(module: str) -> None:
-    """Break everything in a module, or in a package and its modules, whoever imported it before: for children that record
-    functions in which it is to be done by hand.
+    """Make everything in a module, or in a package and its modules, raise RecordError, whoever imported it before: for children that record
+    functions which must not use it.
 
     >>> from tritontrace.replay import child
     >>> child.run(lambda: take_away("torch.nn.functional"), seconds=5)  # in a process of its own
@@ -496,8 +496,8 @@ def take_away(module: str) -> None:
 
 
 def unread(error: BaseException | None) -> list[str]:
-    """Files and modules that could not be read, as an error or one that it was raised from says. What is missing may
-    not be the author's.
+    """List files and modules that could not be read, from an error or one that it was raised from. What is missing may not be the
+    author's.
 
     >>> unread(FileNotFoundError(2, "No such file", "weights.pt"))
     ['weights.pt']

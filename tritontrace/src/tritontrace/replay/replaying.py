@@ -18,6 +18,7 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tritontrace.compiled import OPTIONS, compile_all, fits
+from tritontrace.compiled.limit import Job
 from tritontrace.messages import Message, MessageError, message_of, say
 from tritontrace.replay import kernels, layouts
 from tritontrace.replay.names import DECORATORS
@@ -68,8 +69,11 @@ IN_WORDS: dict[str, str] = {  # torch's operations by their aten names, as autho
 FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what is not an input: torch.zeros in two steps
 
 
+Compiler = Callable[[Sequence[Job], float], list[Compiled]]  # as compile_all is called
+
+
 class ToCompile(NamedTuple):
-    """A launch, for the compiler.
+    """A launch to be compiled.
 
     key     of the kernel;  front: what was evaluated of it
     case    the name of the case whose call made it
@@ -93,7 +97,7 @@ MOST_LETTERS = 200  # of a configuration in words
 
 
 class Refused(MessageError, ValueError):
-    """Raised where the log holds something that is not allowed. The message is one sentence.
+    """Raised, with a message, where the log holds something that is not allowed.
 
     operation   of torch, by its aten name, if it is one
     """
@@ -112,7 +116,7 @@ class Refused(MessageError, ValueError):
 
 
 class ReturnsInput(Refused):
-    """Raised where the function returns an input of its own, or a view of it. result: what that is, for whoever explains it."""
+    """Raised where the function returns one of its inputs, or a view of it. result: what that is, for the message."""
 
     def __init__(self, sentence: Message, result: Any) -> None:
         super().__init__(sentence)
@@ -120,7 +124,7 @@ class ReturnsInput(Refused):
 
 
 class Halves:
-    """The forward and the backward half of a call, and what went from one to the other.
+    """The forward and the backward half of a replayed call, and the tensors passed between them.
 
     The log says where backward begins; it is not believed. A gradient that is used before, or an output that is not there
     by then, shows.
@@ -144,7 +148,7 @@ class Halves:
         self._before = {i: _contents(s) if i in outputs else b"" for i, s in storages.items()}
 
     def used(self, identity: str, name: str, nbytes: int, layout: Mapping[str, Any]) -> None:
-        """Note that a launch or an operation used a storage."""
+        """Record that a launch or an operation used a storage."""
         if self._over:
             return
         is_gradient = ":" in identity and name.partition("[")[0] == "dy"
@@ -200,7 +204,7 @@ class Tape:
             raise Refused(say("replay.log.other_key"))
 
     def bind(self, call: int, arguments: Mapping[str, Any]) -> None:
-        """Give the arguments of a call their storages."""
+        """Bind the arguments of a call to their storages."""
         for identity, name, tensor in tensors_of(call, arguments):
             self._hold(identity, tensor.untyped_storage())
             self.names[identity] = name
@@ -216,7 +220,7 @@ class Tape:
             self.held.discard(storage._cdata)
 
     def run(self, call: int) -> Any:
-        """Perform the events of a call, by its number, and return its result. Refused if the log does not fit."""
+        """Perform the events of a call, by its number, and return its result. Raises Refused if the log does not fit."""
         entry = self.log["calls"][call]
         for identity in self.made.pop(call, ()):  # what an earlier run of this call allocated is gone
             self._let_go(identity)
@@ -241,7 +245,7 @@ class Tape:
             storage_bytes(self.storages[identity]).fill_(0xFF)
 
     def perform(self, event: Mapping[str, Any]) -> None:
-        """Do what one event of the log says: a launch, an operation of torch's, the beginning of a backward pass."""
+        """Perform one event of the log: a launch, a torch operation, the beginning of a backward pass."""
         if "mark" in event:
             self.halves.begin_backward(self.outputs, self.storages if self.device.type == "cpu" else {})
             return
@@ -324,7 +328,7 @@ class Tape:
         return Tuning(zeroed, restored, prepare, settings)
 
     def operation(self, event: Mapping[str, Any]) -> tuple[str, torch._ops.OpOverload]:
-        """The torch operation of an event, by name. Raises Refused if it is not one that this function may use."""
+        """Return the torch operation of an event, by name. Raises Refused if this function may not use it."""
         namespace, name, overload = [*event["op"].split("."), "default"][:3]
         own = [a for a in event["args"][:1] if isinstance(a, dict) and ":" not in a.get("tensor", ":")]
         fills = event["op"] in FILLS and own
@@ -348,7 +352,7 @@ class Tape:
         return say("replay.log.allocates", what=what)
 
     def decode(self, value: Any) -> Any:
-        """A value of the log as an object of this process."""
+        """Decode a value of the log to an object of this process."""
         match value:
             case None | bool() | int() | float() | str():
                 return value
@@ -516,8 +520,8 @@ def _operation(name: str, arguments: list[Any], results: Any) -> Operation:
 
 
 def spare_bytes(tape: Tape, result: Any) -> list[int]:
-    """The size of each storage that the last call allocated, or used without having been given it, in bytes; of an output only what
-    exceeds the elements that are returned."""
+    """List the size of each storage that the last call allocated, or used without being given it, in bytes; of an output only what exceeds
+    the elements that are returned."""
     returned = Counter()
     for tensor in _tensors_in(result):
         returned[tensor.untyped_storage()._cdata] += tensor.nbytes
@@ -576,14 +580,18 @@ def compile_launched(launched: Sequence[ToCompile], gpus: Sequence[str], seconds
 # trap: the compiler is asked about the largest constants of each kernel, and about others that fits.py does not prove
 # to fit into shared memory: constants differ in nothing else that it could refuse
 def compile_every(
-    by_answer: Sequence[Sequence[ToCompile]], gpus: Sequence[str], seconds: float, reported: Collection[int] = ()
+    by_answer: Sequence[Sequence[ToCompile]],
+    gpus: Sequence[str],
+    seconds: float,
+    reported: Collection[int] = (),
+    compiler: Compiler = compile_all,
 ) -> list[list[Compiled]]:
     """Compile every set of dtypes and constants with which each answer launched a kernel, for each of `gpus`, the oldest first.
 
     The compiler is asked whether it accepts each set but those that need no asking: a set with smaller constants than another one
     of its kernel, which fits into the shared memory whatever the compiler does (compiled/fits.py). The other facts are found only
     where that takes compiling to the end (see compiled/lower.py), and for the newest GPU of the answers in `reported`, which are
-    numbers of them. What is not compiled in time counts as refused.
+    numbers of them. What is not compiled in time counts as refused. compiler: compile_all, or another that is asked as it is.
     Raises ValueError if several answers together take too long, since it may be the fault of one.
 
     >>> from tritontrace.replay import record
@@ -603,7 +611,8 @@ def compile_every(
 
     def ask(of: Sequence[tuple[int, Key]], on: Sequence[str]) -> list[tuple[int, Key, Compiled]]:
         jobs = [(index, key, gpu) for index, key in of for gpu in on]
-        answers = _compiled([(sets[i][key], gpu, i in reported and gpu == gpus[-1]) for i, key, gpu in jobs], seconds)
+        wanted = [(sets[i][key], gpu, i in reported and gpu == gpus[-1]) for i, key, gpu in jobs]
+        answers = _compiled(wanted, seconds, compiler)
         return [(index, key, fact) for (index, key, _), fact in zip(jobs, answers, strict=True)]
 
     largest = [{one[0]: key for key, one in sorted(chosen.items(), key=lambda each: _size(each[1]))} for chosen in sets]
@@ -652,9 +661,11 @@ def _fitting(front: Front, gpu: str) -> Compiled:
 
 # trap: only the newest GPU's code is made to the end, and asked for first; of older ones acceptance counts, which takes
 # a fifth of the time
-def _compiled(wanted: Sequence[tuple[ToCompile, str, bool]], seconds: float) -> list[Compiled]:
+def _compiled(
+    wanted: Sequence[tuple[ToCompile, str, bool]], seconds: float, compiler: Compiler = compile_all
+) -> list[Compiled]:
     """The facts of each launch on a GPU, all within `seconds`; False: only whether it is accepted."""
-    return compile_all([(one[1], (), one[2], gpu, to_the_end) for one, gpu, to_the_end in wanted], seconds)
+    return compiler([(one[1], (), one[2], gpu, to_the_end) for one, gpu, to_the_end in wanted], seconds)
 
 
 def _cases(launched: Sequence[ToCompile]) -> dict[Hashable, list[str]]:

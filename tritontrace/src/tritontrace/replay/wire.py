@@ -70,11 +70,11 @@ DTYPES = {
 
 
 class WireError(ValueError):
-    """Raised for bytes that are not a message of ours: truncated, too long, or with a field that does not hold."""
+    """Raised for bytes that are no valid message: truncated, too long, or with a malformed field."""
 
 
 def storage_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
-    """The storage as a uint8 tensor (nbytes,), without a copy.
+    """Return the storage as a uint8 tensor (nbytes,), without a copy.
 
     >>> storage_bytes(torch.ones(2).untyped_storage()).tolist()
     [0, 0, 128, 63, 0, 0, 128, 63]
@@ -84,7 +84,7 @@ def storage_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
 
 
 def layout(tensor: torch.Tensor) -> dict[str, Any]:
-    """dtype, size, stride and offset of a tensor as plain data.
+    """Return dtype, size, stride and offset of a tensor as plain data.
 
     >>> layout(torch.ones(2, 3).T)
     {'dtype': 'float32', 'size': [3, 2], 'stride': [1, 3], 'offset': 0}
@@ -98,7 +98,7 @@ def layout(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def view(storage: torch.UntypedStorage, spec: dict[str, Any]) -> torch.Tensor:
-    """The tensor that `layout` described, over `storage`. Raises WireError if it does not fit inside.
+    """Return the tensor that `layout` described, over `storage`. Raises WireError if it does not fit inside.
 
     >>> storage = torch.arange(6.0).untyped_storage()
     >>> view(storage, {"dtype": "float32", "size": [2], "stride": [2], "offset": 1}).tolist()
@@ -132,7 +132,7 @@ def _naturals(values: Any) -> TypeGuard[list[int]]:
 
 # trap: add no pickle, ever: the other end may be hostile
 def pack(tree: Any) -> bytes:
-    """A tree as one message. Raises TypeError for anything that is not plain data.
+    """Serialise a tree as one message. Raises TypeError for anything that is not plain data.
 
     >>> tree = unpack(pack({"n": 3, "x": torch.arange(3)}))
     >>> tree["n"], tree["x"].tolist()
@@ -166,7 +166,7 @@ def pack(tree: Any) -> bytes:
 
 
 def unpack(message: bytes | bytearray) -> Any:
-    """The tree of a message. Raises WireError if the message is damaged or lies about its lengths.
+    """Deserialise a message to its tree. Raises WireError if the message is damaged or lies about its lengths.
 
     >>> unpack(pack([1, 2.5, "a", None]))
     [1, 2.5, 'a', None]
@@ -233,7 +233,7 @@ def unpack(message: bytes | bytearray) -> Any:
 
 
 def to_tree(value: Any) -> Any:
-    """A dataclass (and what it holds) as a tree.
+    """Convert a dataclass (and what it holds) to a tree.
 
     >>> from tritontrace.results import Flops
     >>> to_tree([Flops(dot=2)])
@@ -272,7 +272,7 @@ _origin, _arguments = functools.cache(typing.get_origin), functools.cache(typing
 
 
 def from_tree(cls: Any, tree: Any) -> Any:
-    """The inverse of to_tree for the type `cls`. WireError if a field is missing, unknown or of another type.
+    """Convert a tree to the type `cls`, the inverse of to_tree. Raises WireError if a field is missing, unknown or of another type.
 
     >>> from tritontrace.results import Flops
     >>> from_tree(Flops, to_tree(Flops(dot=2)))

@@ -33,7 +33,7 @@ MANY = 256  # values for one address in one operation: more are added at once, i
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """A load, store or atomic as it stands in a kernel.
+    """A load, store or atomic of a kernel, as an instruction.
 
     element   the type of its elements;  axes  the shape of its block, () for a scalar;  volatile  of a load that
               looks at what others do meanwhile, as the kernel says, or since it only guesses
@@ -99,7 +99,7 @@ class Hit:
         return (self.lowest // self.itemsize)[:, None] + offsets // self.itemsize
 
     def load_to(self, bits: np.ndarray) -> None:
-        """bits: (rows of the access, lanes)."""
+        """Load the lanes that hit this region into `bits` (rows of the access, lanes)."""
         shape = self.shape
         if shape is not None and shape.run > 1:
             bits[self.rows] = self.region.items(self.itemsize, shape.run)[self._runs()].reshape(len(self.lowest), -1)
@@ -122,7 +122,7 @@ class Hit:
             self.region.items(self.itemsize)[places] = bits[lanes]
 
     def lanes(self, access: tuple[int, ...]) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-        """The active lanes, by row of the access and lane, and the item of each. access: how many rows and lanes it has."""
+        """Return the active lanes, by row of the access and lane, and the item of each. access: how many rows and lanes it has."""
         rows = np.arange(access[0])[self.rows]
         if self.shape is not None:
             lane = np.arange(access[1]) if self.shape.mask is None else np.flatnonzero(self.shape.mask)
@@ -135,13 +135,13 @@ class Hit:
         return (rows[row], lane), self.addresses[self.mask] // self.itemsize
 
     def askew(self) -> bool:
-        """Whether an active lane lies where no item begins."""
+        """Whether an active lane is misaligned: no item begins there."""
         if self.shape is not None:
             return not self.shape.aligned or bool((self.lowest % self.itemsize).any())
         return self.first_askew() is not None
 
     def first_askew(self) -> tuple[int, int] | None:
-        """(row, offset in bytes) of the first lane that lies where no item begins."""
+        """Return (row, offset in bytes) of the first misaligned lane, or None."""
         if self.shape is not None:
             addresses = self.lowest[:, None] + self.shape.active
         else:
@@ -152,7 +152,7 @@ class Hit:
 
 
 class Accesses:
-    """The memory of one launch. Addresses are offsets in its arena.
+    """Performs and counts the memory accesses of one launch. Addresses are offsets in its arena.
 
     counted   an Access for each tensor, operation and line;  batches  what was done, in order;  syncs  what orders programs
     weak      the atomics that would order more without an option of theirs
@@ -278,7 +278,7 @@ class Accesses:
         return before.reshape(len(programs), *at.axes)
 
     def barrier(self, programs: np.ndarray) -> None:
-        """Note that all threads of each program wait for one another."""
+        """Record that all threads of each program wait for one another."""
         if (last := int(programs.max())) >= self.passed.size:
             more = (0, 2 * last + 1 - self.passed.size)
             self.passed = np.pad(self.passed, more)
@@ -289,8 +289,8 @@ class Accesses:
         self._read[programs] = False
 
     def meet(self, programs: np.ndarray) -> None:
-        """Note that values go from thread to thread: all write to shared memory, wait for one another, and read. What writes
-        there next waits until all have read."""
+        """Record an exchange through shared memory: all threads write, wait for one another, and read. What writes there next waits until
+        all have read."""
         self.barrier(programs)
         self._read[programs] = True
 
@@ -524,8 +524,7 @@ class Accesses:
 
 
 class Asked:
-    """A memory of what each waiting program has seen since it was last asked. While that stays the same, there is no use
-    in looking again."""
+    """The memory that each waiting program has read since it last polled. While that stays the same, polling again is useless."""
 
     def __init__(self) -> None:
         self._seen: dict[
@@ -543,7 +542,7 @@ class Asked:
         self._seen[program] = None
 
     def take(self, program: int) -> Callable[[], bool]:
-        """Whether there is something new for a program, from now on; what it saw is forgotten."""
+        """Return a function that tells whether the memory that a program has read has changed, and forget what it read."""
         seen = self._seen.pop(program, None)
         if not seen:
             return lambda: True

@@ -18,7 +18,7 @@ from tritontrace.ttir.elements import dtype_of
 
 @dataclass(frozen=True, eq=False)
 class Arithmetic:
-    """Functions for operations, and for values that come and go.
+    """The functions with which a trace evaluates operations.
 
     lanewise            (operation, operand types) -> operations.Lanewise, or None if it is not lane-wise
     blocks              operations on whole blocks, by name

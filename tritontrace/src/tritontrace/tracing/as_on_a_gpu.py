@@ -30,7 +30,7 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 
 @contextmanager
 def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> Iterator[OnTheCpu]:
-    """Let code written for a GPU run here without one, or in a fork of a process that has one, while this is open.
+    """Let code written for a GPU run here without one, or in a fork of a process that has one, inside the block.
 
     card        the GPU that answers; None: gpu.planned_for()
     tensors_on  what `x.device` says. Code of others may insist on CUDA
@@ -78,7 +78,7 @@ def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> 
 
 
 class OnTheCpu(TorchFunctionMode):
-    """A device named in the code becomes the CPU, and `assert x.is_cuda` holds.
+    """Torch mode in which a device named in the code becomes the CPU, and `assert x.is_cuda` holds.
 
     tensors_on      what `x.device` says
     has_been_asked  whether anybody has read that
@@ -118,7 +118,7 @@ def _here(device: str | int | torch.device) -> str | int | torch.device:
 
 
 class Device:
-    """The one device, which `with torch.cuda.device(...)` makes the current one."""
+    """Stand-in for torch.cuda.device, with one device."""
 
     idx = prev_idx = 0
 
@@ -133,7 +133,7 @@ class Device:
 
 
 class Stream:
-    """A stream in which nothing needs to be put in order: all of it is done when Python goes on."""
+    """Stand-in for torch.cuda.Stream: everything is done when Python goes on."""
 
     cuda_stream = 0
 
@@ -165,7 +165,7 @@ class Stream:
 
 
 class Event:
-    """A moment, by this machine's clock."""
+    """Stand-in for torch.cuda.Event, with this machine's clock."""
 
     def __init__(self, enable_timing: bool = False, **_: Any) -> None:
         self.seconds = 0.0
@@ -174,7 +174,7 @@ class Event:
         self.seconds = time.perf_counter()
 
     def elapsed_time(self, end: Event) -> float:
-        """Milliseconds from this moment to that."""
+        """Return the milliseconds from this event to `end`."""
         return 1e3 * (end.seconds - self.seconds)
 
     def query(self) -> bool:
@@ -188,7 +188,7 @@ class Event:
 
 
 class PhiloxGenerator(torch.Generator):
-    """A GPU's generator for those who read its state, which is a seed and an offset; torch draws from the CPU's."""
+    """Stand-in for a GPU's generator, whose state is a seed and an offset; torch draws from the CPU's."""
 
     _offset = 0
 
@@ -208,26 +208,26 @@ class PhiloxGenerator(torch.Generator):
 
 
 class CUDAGraph:
-    """A class, for those who name it in a type; one that has no instances."""
+    """Stand-in for torch.cuda.CUDAGraph in type annotations; it has no instances."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise KernelError(say("launch.run.graph"))
 
 
 class CublasLt:
-    """cuBLAS as scripts of Triton's call it, to compare with: torch computes it."""
+    """Stand-in for the cuBLAS that Triton's scripts call to compare with: torch computes it."""
 
     def __init__(self, workspace: torch.Tensor) -> None:
         pass
 
     def matmul(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
-        """Let c be a @ b.T."""
+        """Compute c = a @ b.T in place."""
         c.copy_(a.float() @ b.float().T)
 
     def gemm(
         self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor, alpha: float, beta: float
     ) -> None:
-        """Let d be alpha * a @ b.T + beta * c."""
+        """Compute d = alpha * a @ b.T + beta * c in place."""
         d.copy_(alpha * (a.float() @ b.float().T) + beta * c.float())
 
 
@@ -244,7 +244,7 @@ def _context() -> Callable[..., nullcontext]:
 
 
 def in_mode(mode: TorchFunctionMode, apply: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, with the mode active: torch calls backward functions without the modes of who called it."""
+    """Wrap a function so that it runs with the mode active: torch calls backward functions without the caller's modes."""
 
     def applied(*args: Any) -> Any:
         with mode:

@@ -16,7 +16,7 @@ from tritontrace.ttir.launching import FlopKind
 
 @dataclass(frozen=True)
 class Whole:
-    """A function for an operation on whole blocks, and the number of floating-point operations that one program does in it."""
+    """A function for an operation on whole blocks, and the number of floating-point operations of one program in it."""
 
     function: Callable
     flops: FlopKind | None = None
@@ -24,7 +24,7 @@ class Whole:
 
 
 def spread(values: np.ndarray, shape: tuple[int, ...], programs: int | None = None) -> np.ndarray:
-    """The values with all copies along the axes of the block, and for `programs` programs if that is given."""
+    """Broadcast values along the axes of the block, and to `programs` programs if that is given."""
     whole = (programs or len(values), *shape)
     return values if values.shape == whole else np.broadcast_to(values, whole)
 
@@ -105,7 +105,7 @@ def _cat(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
 def gather(
     op: ir.Operation, kinds: Sequence[ir.Type], poison: Callable[[str], np.ndarray] = operations.poison
 ) -> Whole:
-    """Make tl.gather. poison: what comes for a place that is not known."""
+    """Make the function that computes tl.gather. poison: the value at a place that is not known."""
     axis, (source, index) = op.attributes["axis"] + 1, kinds[:2]
 
     def gathered(x: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -190,7 +190,7 @@ Combine = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], list[np.ndarray
 
 
 def reduction(op: ir.Operation, kinds: Sequence[ir.Type], fold: operations.Fold | None) -> Whole:
-    """Make tl.reduce: a function of (combine, *values). fold: what does it, if the function is a single operation.
+    """Make the function (combine, *values) that computes tl.reduce. fold: computes it, if the combination is a single operation.
 
     A function of the kernel's own takes neighbours in pairs, then pairs of these: what a GPU does, up to the order.
     """
@@ -212,7 +212,7 @@ def reduction(op: ir.Operation, kinds: Sequence[ir.Type], fold: operations.Fold 
 
 
 def scan(op: ir.Operation, kinds: Sequence[ir.Type], accumulate: operations.Fold | None) -> Whole:
-    """Make the function that does a tl.associative_scan for whole blocks of several programs."""
+    """Make the function that computes tl.associative_scan for whole blocks of several programs."""
     axis, shape, backward = op.attributes["axis"] + 1, kinds[0].shape, bool(op.attributes.get("reverse"))
 
     def prefixes(combine: Combine, *values: np.ndarray) -> list[np.ndarray]:
@@ -245,7 +245,7 @@ def _along(x: np.ndarray, axis: int, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A tensor descriptor: the tensor behind it, and what a load gives beyond its edges. It is also a block pointer of
+    """A tensor descriptor: the tensor behind it, and the padding value that a load gives beyond its edges. It is also a block pointer of
     Triton before 3.8: a descriptor that knows where its block begins.
 
     base     (programs or 1,) addresses;  sizes, strides  of each axis, likewise, in elements
@@ -264,7 +264,7 @@ class Descriptor:
         return Descriptor(function(self.base), sizes, strides, self.padding, offsets)
 
     def merge(self, function: Callable[..., np.ndarray], others: Sequence[Descriptor]) -> Descriptor:
-        """function of this descriptor's parts and of the others'."""
+        """Apply a function to this descriptor's parts and the others'."""
 
         def merged(*parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
             return tuple(function(*values) for values in zip(*parts, strict=True))
@@ -284,7 +284,7 @@ class Descriptor:
     def pointers(
         self, shape: tuple[int, ...], where: Sequence[np.ndarray], itemsize: int, checked: Sequence[int] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Addresses of a block, and which of its elements lie within the tensor. where: its first element, for each axis;
+        """Return the addresses of a block, and which of its elements lie within the tensor. where: its first element, for each axis;
         checked: the axes whose edges count, all unless they are named."""
         indices = []
         for axis, (first, extent) in enumerate(zip(where, shape, strict=True)):
@@ -296,7 +296,7 @@ class Descriptor:
     def rows(
         self, shape: tuple[int, ...], rows: np.ndarray, column: np.ndarray, itemsize: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same of rows that lie anywhere, from one column on."""
+        """Return the same for rows at any place, from one column on (TMA gather)."""
         return self._of(
             [rows.astype(np.int64)[:, :, None], _column(column, 2) + np.arange(shape[1]).reshape(1, 1, -1)], itemsize
         )
@@ -319,7 +319,7 @@ def _column(values: np.ndarray, rank: int) -> np.ndarray:
 
 
 def padding_of(op: ir.Operation) -> float:
-    """The number that a tensor descriptor loads beyond the edges, as `tl.make_tensor_descriptor` was told."""
+    """Return the number that a tensor descriptor loads beyond the edges, from `tl.make_tensor_descriptor`."""
     return float("nan") if op.attributes.get("padding") in (2, "PAD_NAN", "nan") else 0.0
 
 

@@ -37,7 +37,7 @@ COLD = np.iinfo(np.int64).max  # stack distance of a first use: no cache is larg
 
 
 def row_major(M: int, N: int) -> np.ndarray:
-    """(M * N, 2): the tiles (m, n) of an M x N grid in start order, row after row.
+    """Return the tiles (m, n) of an M x N grid in start order, row after row: (M * N, 2).
 
     >>> row_major(2, 2).tolist()
     [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -46,7 +46,7 @@ def row_major(M: int, N: int) -> np.ndarray:
 
 
 def grouped(M: int, N: int, group: int) -> np.ndarray:
-    """(M * N, 2): down the columns of `group` rows, then of the next `group` rows; the last group may have fewer.
+    """Return the tiles of an M x N grid, (M * N, 2): down the columns of `group` rows, then of the next; the last group may have fewer.
 
     Source: Triton's matrix multiplication tutorial, "L2 Cache Optimizations", GROUP_SIZE_M.
 
@@ -61,7 +61,7 @@ def grouped(M: int, N: int, group: int) -> np.ndarray:
 
 
 def hilbert(M: int, N: int) -> np.ndarray:
-    """(M * N, 2): along Hilbert's curve, so that programs that start together form a blob, whatever their number.
+    """Return the tiles of an M x N grid, (M * N, 2), along Hilbert's curve, so that programs that start together always form a blob.
 
     A long grid is a row of squares whose curves join. Sides that are not powers of two cut the curve: what lies outside
     is skipped, and there consecutive tiles need not touch.
@@ -109,7 +109,7 @@ class Stream:
 
     @property
     def distinct(self) -> int:
-        """Different units asked for."""
+        """Count the different units accessed."""
         return np.unique(self.units).size
 
     def then(self, other: Stream) -> Stream:
@@ -122,7 +122,7 @@ class Stream:
 
 
 def matmul_tiles(order: np.ndarray, K: int, at_once: int, tile_bytes: int = 1) -> Stream:
-    """The tiles of A and B that a tiled matmul loads; all have the same size. C, stored once, is left out.
+    """Return the stream of tiles of A and B that a tiled matmul loads; all have the same size. C, stored once, is left out.
 
     order       (programs, 2): tile (m, n) of C that each program computes, in start order
     K           tiles along the inner dimension: program (m, n) loads A[m, k], then B[k, n], for each k
@@ -146,7 +146,7 @@ def matmul_tiles(order: np.ndarray, K: int, at_once: int, tile_bytes: int = 1) -
 
 
 def stream(steps: Sequence[Step], at_once: int, order: np.ndarray | None = None, line: int = LINE) -> Stream:
-    """The lines that a traced launch touches: each access asks once for each line that its lanes touch.
+    """Return the stream of lines that a traced launch touches: each access asks once for each line that its lanes touch.
 
     steps       of one launch, as Trace.steps[launch] has them
     at_once     programs in lock-step; one that accesses nothing takes up a place too
@@ -193,7 +193,7 @@ def _start_numbers(order: np.ndarray | None, programs: np.ndarray) -> np.ndarray
 
 
 def occurrence(values: np.ndarray) -> np.ndarray:
-    """How often each value came before: [5, 5, 7, 5] -> [0, 1, 0, 2]."""
+    """Count how often each value came before: [5, 5, 7, 5] -> [0, 1, 0, 2]."""
     order = np.argsort(values, kind="stable")
     first = np.r_[True, np.diff(values[order]) != 0]
     position = np.arange(values.size)
@@ -236,33 +236,33 @@ class MissCurve:
         )
 
     def misses(self, size: int | np.ndarray) -> int | np.ndarray:
-        """Loads that must go to DRAM; atomics count as loads."""
+        """Count the loads that must go to DRAM; atomics count as loads."""
         return self._at(size, self._loads)
 
     def hit_rate(self, size: int | np.ndarray) -> float | np.ndarray:
-        """The share of loads that do not; 1.0 if nothing is loaded."""
+        """Return the share of loads that hit; 1.0 if nothing is loaded."""
         return 1 - self.misses(size) / max(1, self._loads.size)
 
     def read_bytes(self, size: int | np.ndarray) -> int | np.ndarray:
-        """Bytes fetched from DRAM."""
+        """Count the bytes fetched from DRAM."""
         return self.misses(size) * self.unit_bytes
 
     def written_bytes(self, size: int | np.ndarray) -> int | np.ndarray:
-        """Bytes written to DRAM, the last ones after the end."""
+        """Count the bytes written to DRAM, those flushed at the end included."""
         return self._at(size, self._writes) * self.unit_bytes
 
     def dram_bytes(self, size: int | np.ndarray) -> int | np.ndarray:
-        """Bytes fetched and written."""
+        """Count the bytes fetched from DRAM and written to it."""
         return self.read_bytes(size) + self.written_bytes(size)
 
     @property
     def compulsory_bytes(self) -> int:
-        """Bytes that even the largest cache leaves: each line is fetched once, unless it was stored first, and written once."""
+        """Count the bytes that even the largest cache leaves: each line is fetched once, unless it was stored first, and written once."""
         return int(self.dram_bytes(self.sizes[-1]))
 
     @property
     def sizes(self) -> np.ndarray:
-        """Bytes of cache at which the traffic falls, ascending, from 0 on: between two of them it stays the same."""
+        """Return the cache sizes in bytes at which the traffic falls, ascending, from 0 on: between two of them it stays the same."""
         distances = np.unique(np.r_[self._loads, self._writes])
         return np.r_[0, distances[distances < COLD] + 1] * self.unit_bytes
 
@@ -273,8 +273,8 @@ class MissCurve:
 
 
 def stack_distances(units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,): how many other units were used since each access's own was, COLD for a first use; and (n,) the order of
-    accesses by unit, then by time.
+    """Return the stack distance (n,) of each access: how many other units were used since its own was, COLD for a first use; and (n,) the
+    order of accesses by unit, then by time.
 
     Let p be the previous use of the same unit. The number of units used in between is the number of accesses in between
     that are not repeats there: i - p[i] - 1, less the number of j < i with p[j] > p[i].

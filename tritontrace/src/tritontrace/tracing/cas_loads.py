@@ -19,7 +19,7 @@ COMPARISONS = {"arith.cmpi", "arith.cmpf"}
 
 
 def guesses(function: ir.Function, module: ir.Module) -> set[str]:
-    """The results of loads that only guess what an atomic_cas will find."""
+    """Return the results of loads that only guess the value for an atomic_cas."""
     operations = list(ir.walk(function.blocks))
     swaps = [op for op in operations if op.name == "tt.atomic_cas"]
     if not swaps or len(function.blocks) > 1:

@@ -13,14 +13,14 @@ Registers = list  # of one function that runs: the value of each number that was
 
 
 def taken(value: Any, which: np.ndarray) -> Any:
-    """The part of a value that belongs to some of the programs."""
+    """Select the rows of a value that belong to some of the programs."""
     if isinstance(value, Descriptor):
         return value.map(lambda part: taken(part, which))
     return value if value is None or value.shape[0] == 1 else value[which]
 
 
 def selected(registers: Registers, numbers: Iterable[int], which: np.ndarray) -> Registers:
-    """A copy of the registers that holds only some of the programs."""
+    """Copy the registers for some of the programs."""
     mine = list(registers)
     for i in numbers:
         mine[i] = taken(registers[i], which)
@@ -28,7 +28,7 @@ def selected(registers: Registers, numbers: Iterable[int], which: np.ndarray) ->
 
 
 def merged(programs: int, parts: Sequence[tuple[np.ndarray, Any]]) -> Any:
-    """One value from those of disjoint sets of programs."""
+    """Merge the values of disjoint sets of programs into one."""
     first = parts[0][1]
     if len(parts) == 1 and (first is None or isinstance(first, Descriptor) or first.shape[0] == 1):
         return first

@@ -48,7 +48,7 @@ def heatmap(
     launch: int | None = None,
     op: Literal["load", "store"] | None = None,
 ) -> Picture:
-    """How often each element of the tensor was loaded, or stored (atomics included): by default in the whole trace.
+    """Draw how often each element of the tensor was loaded, or stored (atomics included): by default in the whole trace.
 
     program   only what this one touched, in `launch` (by default the last)
     launch    only this launch; -1 is the last
@@ -79,7 +79,7 @@ def heatmap(
 
 
 def times_touched(region: Region, tensor: torch.Tensor, steps: Iterable[Step]) -> np.ndarray:
-    """How often the steps touch each element, in the tensor's shape."""
+    """Count how often the steps touch each element, in the tensor's shape."""
     counts = np.zeros(region.size, np.int64)
     for step in steps:
         if step.pattern.duplicates:
@@ -145,7 +145,7 @@ def order(trace: Recorded, tensor: torch.Tensor | None = None, launch: int = -1)
 
 
 def last_to_store(region: Region, tensor: torch.Tensor, steps: Iterable[Step]) -> np.ndarray:
-    """The number of the program that stored each element last, in the tensor's shape; -1 where none did."""
+    """Return the number of the program that stored each element last, in the tensor's shape; -1 where none did."""
     owner = np.full(region.size, -1, np.int64)
     for step in steps:
         if step.region is region and step.op != "load":
@@ -175,7 +175,7 @@ def _number_tiles(ax: Axes, image: AxesImage) -> None:
 
 @dataclass(frozen=True)
 class Look:
-    """How an operation is drawn: loads rise from a tensor's line, stores hang from it, atomics do both."""
+    """Style in which an operation is drawn: loads rise from a tensor's line, stores hang from it, atomics do both."""
 
     colour: str
     hatch: str
@@ -194,7 +194,7 @@ LEAST = 0.05  # so that a single element next to a tile still shows
 
 @on_white
 def timeline(trace: Recorded, program: Index = 0, launch: int = -1) -> Picture:
-    """The loads, stores and atomics of one program, one after another: which tensor, how many bytes, which line.
+    """Draw the loads, stores and atomics of one program, one after another: which tensor, how many bytes, which line.
 
     Raises ValueError if there is no such launch or program, or if it touched no memory.
     """
@@ -320,7 +320,7 @@ def _region(trace: Recorded, tensor: torch.Tensor) -> Region:
 
 @dataclass
 class Sheet:
-    """Values of any shape, laid out on paper: cells[row, column], masked where there are none."""
+    """Values of any shape laid out in two dimensions: cells[row, column], masked where there are none."""
 
     cells: np.ma.MaskedArray
     xlabel: str
@@ -336,12 +336,12 @@ class Sheet:
 
     @property
     def constant(self) -> bool:
-        """Whether one number stands in all cells, so that there is nothing to see but which one."""
+        """Whether all cells hold the same number."""
         return not np.ma.is_masked(self.cells) and self.cells.size > 1 and bool(self.cells.min() == self.cells.max())
 
     @property
     def inches(self) -> tuple[float, float]:
-        """Width and height of a figure in which this looks well."""
+        """Return width and height of a figure in which this looks well."""
         rows, columns = self.cells.shape
         if rows == 1:
             return WIDTH, 1.6
@@ -371,7 +371,7 @@ class Sheet:
 
 
 def fold(values: np.ndarray, names: tuple[str, str], leading: str = "", unit: str = "element") -> Sheet:
-    """A vector becomes a strip, or rows of a power of two; of more than two dimensions the leading ones are stacked.
+    """Lay out values as a Sheet: a vector as a strip, or rows of a power of two; of more than two dimensions the first are stacked.
 
     names   of the last two axes;  leading  of those before
     """

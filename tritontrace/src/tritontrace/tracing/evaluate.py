@@ -50,7 +50,7 @@ MEETING = {"tt.dot", "tt.histogram", "tt.gather"}  # values go from lane to lane
 
 
 class Code:
-    """A module as Python functions.
+    """A TTIR module compiled to Python functions.
 
     largest   elements of its largest block: with it go the programs that run together
     waits     whether programs may ask one another, by atomics whose results they use, by volatile loads or in a
@@ -72,7 +72,7 @@ class Code:
         self._run = self.body(front.entry, ()).run
 
     def body(self, function: ir.Function, way: tuple[tuple[ir.Function, ir.Place], ...]) -> Body:
-        """A function of the module, as it is called by way of these places."""
+        """Return a function of the module, as it is called by way of these places."""
         return Body(self, function, way)
 
     def run(self, arguments: list, programs: Programs) -> None:
@@ -109,7 +109,7 @@ class Code:
 
 
 def code_of(front: Front, watched: frozenset[str] = frozenset(), arithmetic: Arithmetic = FLOATS) -> Code:
-    """The code of a module, made once."""
+    """Return the Code of a module, cached."""
     known = _codes.setdefault(front, {})
     if (watched, arithmetic) not in known:
         known[watched, arithmetic] = Code(front, watched, arithmetic)
@@ -151,28 +151,28 @@ class Body:
         self._first = function.blocks[0].label
 
     def new(self, scope: dict[str, int], name: str, kind: ir.Type) -> int:
-        """A register for a value."""
+        """Allocate a register for a value, and return its number."""
         scope[name] = self.size
         self._types[name] = kind
         self.size += 1
         return scope[name]
 
     def called(self, callee: ir.Function, place: ir.Place) -> Body:
-        """A function that is called from a place in this one."""
+        """Return a function that is called from a place in this one."""
         return self.code.body(callee, (*self.way, (self.function, place)))
 
     def type_of(self, name: str) -> ir.Type:
         return self._types[name]
 
     def cost_of(self, block: ir.Block) -> tuple[int, int]:
-        """Count what the operations of a block cost: see work.py."""
+        """Return what the operations of a block cost: see work.py."""
         return cost_of(block.operations, self.type_of)
 
     def site(self, place: ir.Place) -> Site:
         return self.code.sites.site((*self.way, (self.function, place)))
 
     def counted(self, place: ir.Place, kind: FlopKind | None) -> FlopKey | None:
-        """The key under which floating-point operations of a kind are counted there; None if they are none."""
+        """Return the key under which floating-point operations of a kind are counted there; None if they are none."""
         site = self.site(place)
         return (site.kernel, site.line, site.source, kind) if kind else None
 
@@ -231,7 +231,7 @@ class Body:
         return steps, _End([])
 
     def region(self, region: list[ir.Block], scope: Mapping[str, int]) -> Region:
-        """A region of one block."""
+        """Compile a region of one block."""
         inner = dict(scope)
         (block,) = region
         arguments = [self.new(inner, name, kind) for name, kind in block.arguments]
@@ -397,7 +397,7 @@ class Body:
 
 
 def is_tf32(op: ir.Operation, type_of: Callable[[str], ir.Type]) -> bool:
-    """Whether it multiplies blocks of float32 as TF32."""
+    """Whether an operation multiplies blocks of float32 as TF32."""
     return (
         op.name == "tt.dot"
         and op.attributes.get("inputPrecision") == "tf32"

@@ -65,7 +65,7 @@ class _Sighting:
 
 
 class Faults:
-    """Collects what may be wrong in each launch. `report()` tells what was wrong, each fault once for its line and tensor."""
+    """Collects suspected faults of each launch; `report()` returns the confirmed ones, each once for its line and tensor."""
 
     def __init__(self):
         self._sightings: dict[tuple[str, str, int, str], _Sighting] = {}
@@ -76,24 +76,24 @@ class Faults:
         return [sighting.report() for sighting in self._sightings.values() if not sighting.harmless]
 
     def with_equal_values(self) -> list[Fault]:
-        """`report`, and the races of stores that all left the same value: with other data they may not."""
+        """Return `report`, and the races of stores that all left the same value: with other data they may not."""
         return [sighting.report() for sighting in self._sightings.values()]
 
     def remark(self, kind: NoteKind, site: Site, **parameters: Any) -> None:
-        """Note once what is no fault."""
+        """Record a note, once, on what is no fault."""
         sentence = say(f"trace.note.{kind.replace(' ', '_')}", site=str(site), **parameters)
         note = Note(kind, sentence, site.kernel, site.line)
         if note not in self.notes:
             self.notes.append(note)
 
     def first_seen(self) -> list[int]:
-        """The number of the launch in which each fault of `report` was seen first, from 0."""
+        """List the number of the launch in which each fault of `report` was seen first, from 0."""
         return [sighting.seen[0] for sighting in self._sightings.values() if not sighting.harmless]
 
     def begin_launch(
         self, number: int, grid: Grid, arena: Arena, parameters: dict[str, Region], position: np.ndarray | None = None
     ) -> None:
-        """position[program]: its place in the order in which programs run; None: by number."""
+        """Begin a launch. position[program]: its place in the order in which programs run; None: by number."""
         self._grid, self._arena, self._parameters, self._position = grid, arena, parameters, position
         self._launch = number
 
@@ -102,7 +102,7 @@ class Faults:
     def races(
         self, batches: Sequence[Batch], syncs: Sequence[Sync], threads: bool = False, weak: Sequence[Weak] = ()
     ) -> None:
-        """Look for races when a launch has ended, and the `reads` and `writes` of its regions are settled.
+        """Find races when a launch has ended, and the `reads` and `writes` of its regions are settled.
 
         threads: whether a program has several warps, which may lag behind one another. weak: atomics that order less than they could."""
         for race in races.find(self._arena.regions, batches, syncs, self._position, threads, weak):
@@ -165,7 +165,7 @@ class Faults:
     # ------------------------------------------------------------------------------------------------- within a program
 
     def early_loads(self, batches: Sequence[Batch]) -> None:
-        """Look, when a launch has ended, for what one thread of a program stores and another one loads."""
+        """Find, when a launch has ended, what one thread of a program stores and another one loads."""
         for early in threads.find(self._arena.regions, batches, self._position):
             elsewhere = early.stored != early.site
             stored = (
@@ -178,13 +178,13 @@ class Faults:
             self._see("race", "race.threads", *where, "threads", **facts)
 
     def not_kept(self, broken: Mapping[Promise, tuple[int, int]]) -> None:
-        """Tell of false promises that the compiler makes use of, each with the first program that breaks it, and a value."""
+        """Record false promises that the compiler relies on, each with the first program that breaks it, and a value."""
         for promise, (program, value) in broken.items():
             name, parameters = _not_kept(promise, value)
             self._stops("hint", f"hint.{name}", promise.site, "", program, **parameters)
 
     def not_repeated(self, launch: Launch, error: str, region: Region | None = None, zeroed: bool = False) -> None:
-        """Tell of an autotuned launch that leaves other numbers in a tensor when it runs once more, or ends in an error.
+        """Record an autotuned launch that leaves other numbers in a tensor when it runs once more, or ends in an error.
 
         zeroed: the tuner sets that tensor to 0 between the two, which it was not at first"""
         names = [each.name for each in region.parameters.each] if region is not None else [""]
@@ -205,18 +205,18 @@ class Faults:
     # ------------------------------------------------------------------------------------------------- batch by batch
 
     def uninitialised(self, batch: Batch, elements: np.ndarray, rows: np.ndarray) -> None:
-        """Tell of elements that a batch loads and nobody wrote. rows: positions in batch.programs."""
+        """Record elements that a batch loads and that were never written. rows: positions in batch.programs."""
         program, element = self._first(batch, elements, rows)
         self._see("uninitialised", "value.uninitialised", batch.site, batch.region, elements, program, element=element)
 
     def undefined(self, batch: Batch, elements: np.ndarray, rows: np.ndarray, loads: Sequence[tuple[str, int]]) -> None:
-        """Tell of elements to which a batch stores what a load left undefined. loads: (kernel, line) of those without `other`."""
+        """Record elements to which a batch stores what a load left undefined. loads: (kernel, line) of those without `other`."""
         program, element = self._first(batch, elements, rows)
         facts = {"does": _verb(batch.op), "element": element, "lines": [line for _, line in loads]}
         self._see("undefined", "value.undefined", batch.site, batch.region, elements, program, **facts)
 
     def input_changed(self, batch: Batch) -> None:
-        """Tell of a batch that stores to an input."""
+        """Record a batch that stores to an input."""
         elements, rows = batch.touched()
         program, _ = self._first(batch, elements, rows)
         self._see("input changed", "value.input_changed", batch.site, batch.region, elements, program)
@@ -239,8 +239,8 @@ class Faults:
         batches: Sequence[Batch] = (),
         wrapped: Iterable[Site] = (),
     ) -> Fault:
-        """active: the addresses of the active lanes. batches: those of this launch so far; wrapped: products of int32 that wrapped
-        on the way to some address."""
+        """Return the fault of an access out of bounds. active: the addresses of the active lanes. batches: those of this launch so far;
+        wrapped: products of int32 that wrapped on the way to some address."""
         region = self._meant(op, site, active, itemsize, batches)
         wild = int(active[0])
         if region is None:
@@ -267,7 +267,7 @@ class Faults:
         return self._stops("out of bounds", message, site, name, program, **facts)
 
     def misaligned(self, op: Op, site: Site, region: Region, program: int, offset: int, itemsize: int) -> Fault:
-        """Tell of an access of `itemsize` bytes whose offset from the start of a region is not a multiple of that."""
+        """Return the fault of an access of `itemsize` bytes whose offset from the start of a region is not a multiple of that."""
         name = region.parameters.at(offset).name
         facts = {"does": _verb(op), "itemsize": itemsize, "byte": offset, "tensor": self._called(region, name)}
         return self._stops("misaligned", "out_of_bounds.misaligned", site, name, program, **facts)

@@ -304,7 +304,7 @@ def _assert(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[
 
 
 class AssertionFailed(MessageError):
-    """A tl.device_assert that does not hold, in a sentence."""
+    """Raised, with a message, for a tl.device_assert that fails."""
 
 
 OPERATIONS: dict[str, Callable[[Body, ir.Operation, dict[str, int], list[int]], Step]] = {

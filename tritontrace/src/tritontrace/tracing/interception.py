@@ -21,7 +21,7 @@ Handler = Callable[[Any, tuple, Any, dict[str, Any]], None]  # kernel, arguments
 
 @contextmanager
 def launches_go_to(handler: Handler, assemble: bool = False, configuration: int = 0) -> Iterator[list[str]]:
-    """Let kernel[grid](...) call handler(kernel, args, grid, options) and run nothing, while this is open.
+    """Intercept launches inside the block: kernel[grid](...) calls handler(kernel, args, grid, options) and runs nothing.
 
     A launch returns an object as Triton's does (warmed.LaunchResult); assemble: whether the assembler may be started for it;
     configuration: which one autotuned kernels take, counted around.

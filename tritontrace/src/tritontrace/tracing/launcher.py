@@ -55,7 +55,7 @@ BATCH = 1 << 17  # elements of the largest block, of all programs that run toget
 
 
 class Launcher:
-    """Runs launches, one after another.
+    """Evaluates launches on the CPU, one after another.
 
     seen    what they did is written here;  order  of their programs, as in trace();  work  what all launches may do
     arithmetic   in which kernels are evaluated;  zeros  whether masked loads without `other` give 0;  sample  as in trace()
@@ -76,7 +76,7 @@ class Launcher:
         self._shapes = Shapes()
 
     def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
-        """Run a kernel here. Raises KernelFault if it reaches outside a tensor, KernelError if it cannot run here."""
+        """Evaluate a launch. Raises KernelFault if it reaches outside a tensor, KernelError if it cannot run here."""
         kernel = jit_function(kernel)
         if being_read():
             raise KernelError(say("launch.run.nested", kernel=kernel.fn.__name__))

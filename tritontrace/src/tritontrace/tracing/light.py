@@ -22,8 +22,8 @@ BRACKETED: Any = getattr(sys.modules["torch.optim.optimizer"], "_use_grad_for_di
 
 
 def keep_it_light() -> None:
-    """Make modes, an author's too, optimizers and gradients load nothing by themselves: what torch.compile is kept
-    away from, it is kept away from once torch._dynamo is loaded, without which nothing is compiled.
+    """Keep torch's modes, optimizers and gradients from loading torch._dynamo by themselves: what torch.compile must skip is marked once
+    torch._dynamo is loaded, without which nothing is compiled.
 
     >>> from tritontrace.replay import child
     >>> child.run(lambda: keep_it_light(), seconds=5)  # in a process of its own

@@ -29,7 +29,7 @@ ORIGIN = (
 
 
 class Region:
-    """One torch storage: where it lies among the others and what programs did to its elements.
+    """One torch storage: its address in the arena, and what programs did to its elements.
 
     names      what kernels call it, and its parts, in the order in which they first did
     parameters   of the kernel that has it now, and whose its elements are
@@ -70,11 +70,11 @@ class Region:
 
     @property
     def name(self) -> str:
-        """The name that the first kernel which had it gives it."""
+        """Return the name that the first kernel with this storage gives it."""
         return next(iter(self.names))
 
     def place(self, element: int) -> tuple[Parameter, int]:
-        """The parameter that holds an element, and the number of the element there: of all memory, if there is but one parameter."""
+        """Return the parameter that holds an element, and the number of the element there: of all memory, if there is but one parameter."""
         parameter = self.parameters.at(element * self.itemsize)
         several = len(self.parameters.each) > 1
         return parameter, element - parameter.start // self.itemsize * several
@@ -90,7 +90,7 @@ class Region:
         self._views: dict[tuple[int, int], np.ndarray] = {}
 
     def items(self, itemsize: int, run: int = 0) -> np.ndarray:
-        """All of it as integers of that many bytes; with `run`, from each of these on the next `run` of them."""
+        """View the storage as integers of that many bytes; with `run`, from each of these on the next `run` of them."""
         view = self._views.get((itemsize, run))
         if view is None:
             view = _integers(self._bytes, itemsize)
@@ -100,12 +100,12 @@ class Region:
         return view
 
     def change(self) -> None:
-        """Prepare for a store."""
+        """Prepare for a store, keeping a copy of the contents before the first one."""
         if not self.changed:
             self.changed, self._before = True, self._bytes.copy()
 
     def end_launch(self, completed: bool) -> None:
-        """Add up what was counted. A launch that was not completed leaves the storage as it was."""
+        """Sum the counts of a launch. One that was not completed leaves the storage as it was."""
         self.loaded, self.stored = self._counted(True), self._counted(False)
         for totals, counted in (("reads", self.loaded), ("writes", self.stored)):
             if counted is not None:
@@ -121,7 +121,7 @@ class Region:
     # ------------------------------------------------------------------------------------------------- counting
 
     def count(self, load: bool, lowest: np.ndarray, begins: np.ndarray, ends: np.ndarray, times: int) -> None:
-        """Ranges that were loaded, or stored, in each row: in bytes from its lowest one, an offset from the region's start."""
+        """Count ranges that were loaded, or stored, in each row: in bytes from its lowest one, an offset from the region's start."""
         edges = self._edges.get(load)
         if edges is None:
             edges = self._edges[load] = np.zeros(self.size + 1, np.int32)
@@ -130,7 +130,7 @@ class Region:
         np.add.at(edges, (first + ends // self.itemsize).reshape(-1), np.int32(-times))
 
     def count_each(self, load: bool, offsets: np.ndarray, more: np.ndarray | int, itemsize: int, times: int) -> None:
-        """Items that were loaded, or stored, one by one: offsets and more, which broadcast, add up to bytes."""
+        """Count items that were loaded, or stored, one by one: offsets and more, which broadcast, add up to bytes."""
         counts = self._single.get(load)
         if counts is None:
             counts = self._single[load] = np.zeros(self.size, np.uint32)
@@ -149,7 +149,7 @@ class Region:
         return counts if single is None else counts + single
 
     def refine(self, itemsize: int) -> None:
-        """Count smaller elements from now on: the storage is also seen through a narrower dtype."""
+        """Switch to counting smaller elements: the storage is also accessed through a narrower dtype."""
         if itemsize >= self.itemsize:
             return
         parts = self.itemsize // itemsize
@@ -166,18 +166,18 @@ class Region:
         self._single = {load: fine(counts) for load, counts in kept.items() if counts is not None}
 
     def varied(self) -> bool:
-        """Whether what this launch loaded, once it has ended, are different values: of equal ones, equal results say nothing."""
+        """Whether the values that this launch loaded, once it has ended, differ: of equal ones, equal results say nothing."""
         assert self.loaded is not None
         items = _integers(_bytes_of(self.storage).cpu().numpy(), self.itemsize)
         items = items[self.loaded[: items.size] > 0]
         return bool((items != items[:1]).any())
 
     def times_read(self) -> np.ndarray:
-        """`reads` with a number for each element."""
+        """Return `reads` with a number for each element."""
         return np.zeros(self.size, np.uint32) if self.reads is None else self.reads
 
     def in_shape_of(self, tensor: torch.Tensor, values: np.ndarray) -> np.ndarray:
-        """values[i] of each element, in the shape of a tensor that lies here; where its elements are wider, the largest."""
+        """Return values[i] of each element, in the shape of a tensor that lies here; where its elements are wider, the largest."""
         parts = max(1, tensor.element_size() // self.itemsize)
         values = values[: self.size // parts * parts].reshape(-1, parts).max(axis=1)
         values = np.repeat(values, max(1, self.itemsize // tensor.element_size()))
@@ -235,12 +235,12 @@ class Batch:
 
     @property
     def apart(self) -> np.ndarray:
-        """The addresses where not all programs' lanes lie alike."""
+        """Return the addresses where not all programs' lanes lie alike."""
         assert self.addresses is not None
         return self.addresses
 
     def touched(self) -> tuple[np.ndarray, np.ndarray]:
-        """The elements of the region that are touched, in its units, and whose: positions in `programs`. Both flat."""
+        """Return the elements of the region that are touched, and the position in `programs` of each one's program. Both flat."""
         if self.shape is not None:
             at = self.lowest[:, None] + self.shape.active
             rows = np.repeat(np.arange(len(at)), at.shape[1])
@@ -256,18 +256,18 @@ class Batch:
         return elements, rows
 
     def exchanged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`touched`, and what is put there, where `puts` is known."""
+        """Return `touched`, and the values stored there, where `puts` is known."""
         assert self.puts is not None
         return self.of_each(self.puts())
 
     def of_each(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`touched`, and the values of items for each element. values: of the items of all programs, or of one where all are alike."""
+        """Return `touched`, and the items' values for each element. values: of the items of all programs, or of one where all are alike."""
         elements, rows = self.touched()
         values = np.repeat(values, self.itemsize // self.region.itemsize)
         return elements, rows, np.tile(values, elements.size // max(1, values.size))
 
     def lanes(self) -> np.ndarray:
-        """The position in the block at which each element of `touched` is."""
+        """Return the position in the block of each element of `touched`."""
         if self.shape is not None:
             lanes = np.arange(self.shape.relative.size) if self.shape.mask is None else np.flatnonzero(self.shape.mask)
             lanes = np.tile(lanes, len(self.lowest))
@@ -280,11 +280,11 @@ class Batch:
 
     @property
     def layout(self) -> tuple[int, ...]:
-        """A key that tells layouts apart; () for an access of one element."""
+        """Return a key that tells layouts apart; () for an access of one element."""
         return layout_of(self.axes, self.itemsize)
 
     def threads(self) -> np.ndarray:
-        """(n,) a number for the threads that do each program's access: see threads_of."""
+        """Return a number (n,) for the threads that do each program's access: see threads_of."""
         if self.by_all:
             return np.full(self.programs.size, ALL_THREADS)
         if self.shape is None and self.mask is not None:
@@ -300,7 +300,7 @@ class Batch:
         return (lanes if self.mask is None else np.count_nonzero(self.mask, axis=1)) * self.itemsize
 
     def pattern(self, row: int) -> Pattern:
-        """The pattern of one program's access."""
+        """Return the pattern of one program's access."""
         shape = self.shape
         if shape is None:
             mask = None if self.mask is None else self.mask[row]
@@ -312,13 +312,13 @@ FIRST_WARP, ALL_THREADS = 0, 1
 
 
 def layout_of(axes: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """A key that tells layouts of blocks apart; () for an access of one element."""
+    """Return a key that tells layouts of blocks apart; () for an access of one element."""
     shape = tuple(extent for extent in axes if extent > 1)
     return (*shape, itemsize) if shape else ()
 
 
 def threads_of(layout: tuple[int, ...], active: np.ndarray | None) -> int:
-    """A number for the threads that do an access: those of one number are the same. active: (lanes,), None for all.
+    """Return a number for the threads that do an access: those of one number are the same. active: (lanes,), None for all.
 
     Up to 32 elements lie in the first warp, whose first thread does what concerns one element. Lanes of one layout lie in the
     same threads.
@@ -330,7 +330,7 @@ def threads_of(layout: tuple[int, ...], active: np.ndarray | None) -> int:
 
 
 class Step(NamedTuple):
-    """One load, store or atomic of one program, as it came.
+    """One load, store or atomic of one program.
 
     program   its number in start order, x fastest;  tensor  what the kernel calls it
     address   of its lowest lane, in the addresses of Region.base;  pattern  how the lanes lie from there
@@ -346,7 +346,7 @@ class Step(NamedTuple):
 
     @property
     def elements(self) -> slice | np.ndarray:
-        """Indices of the elements of `region` that it touches."""
+        """Return the indices of the elements of `region` that it touches."""
         first, per_item = (
             (self.address - self.region.base) // self.region.itemsize,
             self.pattern.itemsize // self.region.itemsize,
@@ -368,7 +368,7 @@ class Steps(Sequence[Step]):
         self.position: np.ndarray | None = None
 
     def of_program(self, number: int) -> list[Step]:
-        """The accesses of one program alone."""
+        """List the accesses of one program."""
         rows = ((batch, row) for batch in self.batches for row in np.flatnonzero(batch.programs == number))
         return [_step(batch, int(row)) for batch, row in rows]
 
@@ -412,7 +412,7 @@ def _step(batch: Batch, row: int) -> Step:
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """A number that two tensors share if they share memory."""
+    """Return a number that two tensors share if they share memory."""
     storage = tensor.untyped_storage()
     return storage.data_ptr() or id(storage)
 
@@ -434,7 +434,7 @@ class Arena:
         self.ends = np.array([region.start + region.nbytes for region in self.regions], np.int64)
 
     def which(self, addresses: ArrayLike) -> np.ndarray:
-        """The number of the last region that begins at each address or before it; -1 if none does."""
+        """Return the number of the last region that begins at each address or before it; -1 if none does."""
         return np.searchsorted(self.starts, addresses, "right") - 1
 
     def find(self, low: int, high: int) -> Region | None:
@@ -451,7 +451,7 @@ class Arena:
 
 
 def bytes_behind(tensor: torch.Tensor) -> torch.Tensor:
-    """(bytes,) of all memory that a tensor is a view of."""
+    """Return all memory that a tensor is a view of, as bytes (n,)."""
     return _bytes_of(tensor.untyped_storage())
 
 
@@ -465,7 +465,7 @@ def _integers(raw: np.ndarray, itemsize: int) -> np.ndarray:
 
 
 def quietly() -> ExitStack:
-    """Keep autograd, and whatever records torch operations, away from what a trace does with torch."""
+    """Return a context that hides a trace's own torch operations from autograd and dispatch modes."""
     stack = ExitStack()
     stack.enter_context(_disable_current_modes())
     stack.enter_context(torch.no_grad())

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Mode(TorchDispatchMode):
-    """A torch mode from which torch.compile is not kept away.
+    """A torch dispatch mode that does not exclude torch.compile.
 
     >>> class Named(Mode):
     ...     def __torch_dispatch__(self, function, types, args=(), kwargs=None):

@@ -13,7 +13,7 @@ SENTENCE = say("launch.run.no_gpu")
 
 
 def say_so() -> None:
-    """Let Triton say SENTENCE where it says "0 active drivers". It still looks for a GPU itself, and only when it needs one."""
+    """Replace Triton's error "0 active drivers" by SENTENCE. It still looks for a GPU itself, and only when it needs one."""
     if getattr(drivers._create_driver, "__module__", "") == __name__:
         return
     create = drivers._create_driver

@@ -31,7 +31,7 @@ def is_open() -> bool:
 
 @contextmanager
 def opened(launcher: Launcher) -> Iterator[Recorded]:
-    """Let launches go to a launcher while this is open; yields what it has seen.
+    """Send launches to a launcher inside the block; yields the Recorded that it fills.
 
     Raises RuntimeError if a trace is open already.
 

@@ -26,7 +26,7 @@ Array = np.ndarray
 
 
 class Undefined(MessageError):
-    """Raised for an operation that has no meaning on a GPU: one sentence without its line, which the evaluator adds."""
+    """Raised, with a message, for an operation that has no meaning on a GPU; the evaluator adds its line."""
 
 
 class NotHere(MessageError):
@@ -39,7 +39,7 @@ class NotHere(MessageError):
 
 @dataclass(frozen=True)
 class Lanewise:
-    """One operation.
+    """The function of one lane-wise operation, and its count of floating-point operations.
 
     function   operands -> the result, held as its type is
     flops      what its floating-point operations count as: "float", "special" (exp and the like), or None
@@ -58,7 +58,7 @@ _KEPT = {"f16": 0xFFFFE000, "bf16": 0xFFFF0000}  # of the bits of a float32 NaN
 
 
 def rounded(values: Array, element: str) -> Array:
-    """Floats (float32 or float64) rounded once to the element's numbers: to nearest, ties to even. Poison stays poison."""
+    """Round floats (float32 or float64) once to the element's numbers: to nearest, ties to even. Poison stays poison."""
     if element in ("f32", "f64"):
         return values.astype(DTYPES[element], copy=False)
     values = numerics.to_odd(values)
@@ -69,7 +69,7 @@ def rounded(values: Array, element: str) -> Array:
 
 
 def cut(values: Array, element: str) -> Array:
-    """Round likewise, but toward zero: nothing overflows."""
+    """Round as `rounded`, but toward zero: nothing overflows."""
     if element in ("f32", "f64"):
         return numerics.to_float(values, DTYPES[element], toward_zero=True)
     values = numerics.to_odd(values)
@@ -92,7 +92,7 @@ def _with_the_nans_of(values: Array, result: Array, element: str) -> Array:
 
 
 def to_memory(values: Array, element: str) -> Array:
-    """The bits of values as they lie in memory, as signed integers: int8 for i1 and fp8, int64 for pointers."""
+    """Convert values to their bits in memory, as signed integers: int8 for i1 and fp8, int64 for pointers."""
     if element in FP8:
         return _fp8_codes(element).take(values.view(np.uint32) >> 16)
     if element in HALF:
@@ -106,7 +106,7 @@ def to_memory(values: Array, element: str) -> Array:
 
 
 def from_memory(bits: Array, element: str) -> Array:
-    """The values of bits in memory. With `to_memory` it gives the same bits back, those of NaNs too."""
+    """Convert bits in memory to values, the inverse of `to_memory`, those of NaNs too."""
     if element in FP8:
         return _fp8_values(element).take(bits.view(np.uint8))
     if element in HALF:
@@ -145,7 +145,7 @@ def _fp8_numbers(element: str, toward_zero: bool) -> Array:
 
 
 def constant(value: Any, type: ir.Type) -> Array:
-    """A constant: one number for all lanes, in shape (1, 1, ...), or nested tuples of the type's shape, in (1, *shape)."""
+    """Return the array of a constant: one number for all lanes, (1, 1, ...), or nested tuples of the type's shape, (1, *shape)."""
     if type.element in FLOATS:
         array = rounded(np.asarray(value, np.float64), type.element)
     elif type.element == "i1":
@@ -159,7 +159,7 @@ def constant(value: Any, type: ir.Type) -> Array:
 
 
 def poison(element: str) -> Array:
-    """The value of a lane that nobody wrote: a scalar array."""
+    """Return the value of a lane that was never written: a scalar array."""
     return numerics.poison(DTYPES[element])
 
 
@@ -410,7 +410,7 @@ def _converted(values: Array, target: str) -> Array:
 
 
 def updated(kind: str, old: Array, new: Array, want: Array | None, element: str) -> Array:
-    """Return what an atomic leaves. kind: "fadd", "add", "max", "exch", "cas", ...; want: of a cas."""
+    """Return the value that an atomic leaves. kind: "fadd", "add", "max", "exch", "cas", ...; want: of a cas."""
     unsigned = f"u{old.itemsize}"
     match kind:
         case "fadd":
@@ -439,13 +439,13 @@ def updated(kind: str, old: Array, new: Array, want: Array | None, element: str)
 
 
 def summed(sums: Array, places: Array, values: Array, element: str) -> Array:
-    """Add each value to the sum of its place, in order; rounded at the end."""
+    """Add each value to sums[place], in order, as in a histogram; rounded at the end."""
     np.add.at(sums, places, values)
     return rounded(sums, element) if element in FLOATS else sums
 
 
 def memory_dtype(element: str) -> np.dtype:
-    """The dtype as which elements are read from memory."""
+    """Return the dtype as which elements are read from memory."""
     return np.dtype(f"i{itemsize(element)}")
 
 
@@ -529,14 +529,14 @@ def _floats(function: np.ufunc, step: Step) -> Fold:
 
 
 def halved(combine: Callable[[Array, Array], Array], values: Array) -> Array:
-    """Combine the last axis, its first half with its second one, until one element is left: (...,)."""
+    """Reduce the last axis by combining its first half with its second one, until one element is left: (...,)."""
     while (half := values.shape[-1] // 2) > 0:
         values = combine(values[..., :half], values[..., half:])
     return values
 
 
 def doubled(combine: Callable[[Array, Array], Array], values: Array) -> Array:
-    """Prefixes along the last axis: each element with the one `distance` before it, and so on with twice that."""
+    """Compute prefixes along the last axis: each element combined with the one `distance` before it, and so on with twice that."""
     values, distance = values.copy(), 1
     while distance < values.shape[-1]:
         values[..., distance:] = combine(values[..., :-distance], values[..., distance:])

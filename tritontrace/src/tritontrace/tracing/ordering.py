@@ -40,7 +40,7 @@ class Sync(NamedTuple):
 
 
 class Weak(NamedTuple):
-    """An atomic that is weaker than Triton makes one by itself: what it would order at one address then.
+    """An atomic that is weaker than Triton's default, and the Sync that it would be by default.
 
     line     where it stands;  option  what makes it weak: `sem="relaxed"`, `scope="cta"`
     """
@@ -51,8 +51,8 @@ class Weak(NamedTuple):
 
 
 def too_weak(syncs: Sequence[Sync], weak: Sequence[Weak], one: tuple[int, int], other: tuple[int, int]) -> list[Weak]:
-    """The atomics for whose weakness nothing orders two accesses, one for each line: a single one, if that would do. one, other: (program,
-    turn)"""
+    """Return the atomics whose weakness leaves two accesses unordered, one for each line: a single one, if that would do. one, other:
+    (program, turn)"""
     lines = {each.line: each for each in weak}
     for chosen in (*([line] for line in lines), [*lines]):
         stronger = [each.sync for each in weak if each.line in chosen]
@@ -96,7 +96,7 @@ class Ordering:
         other_when: np.ndarray,
         by: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> np.ndarray:
-        """Whether what programs `one` do at `when` comes before what programs `other` do at `other_when`, or after it.
+        """Whether the actions of programs `one` at `when` and of programs `other` at `other_when` are ordered, either way.
 
         Arrays of one length, with two different programs in each place.
         by: the threads of both that do it; None: as if all threads of a program were one.

@@ -11,15 +11,15 @@ import torch
 
 
 class Parameter(NamedTuple):
-    """A view of a storage that a launch is given. start: in bytes."""
+    """A view of a storage that a launch gets as an argument. start: in bytes."""
 
     name: str
     start: int = 0
 
 
 class Parameters:
-    """The parameter to which each element of one storage belongs in a launch: the first one whose view holds it, and between views
-    that of the one that begins before it. Views of the very same elements are one, with the first one's name.
+    """Maps each element of one storage to the launch's parameter it belongs to: the first one whose view holds it, and between views that
+    of the one that begins before it. Views of the very same elements are one, with the first one's name.
 
     views   by name, in the order of the kernel's parameters;  nbytes  of the storage
     """
@@ -35,14 +35,14 @@ class Parameters:
         ]
 
     def at(self, byte: int) -> Parameter:
-        """The parameter whose element lies at this byte of the storage; the first one, where none does."""
+        """Return the parameter whose element lies at this byte of the storage; the first one, where none does."""
         number = byte // self._unit
         if len(self.each) == 1 or not 0 <= number < self._whose.size:
             return self.each[0]
         return self.each[self._whose[number]]
 
     def of(self, counts: np.ndarray, itemsize: int) -> list[tuple[Parameter, np.ndarray]]:
-        """Each parameter with the counts of its elements. counts: of all elements of the storage, each `itemsize` bytes wide."""
+        """List each parameter with the counts of its elements. counts: of all elements of the storage, each `itemsize` bytes wide."""
         if len(self.each) == 1:
             return [(self.each[0], counts)]
         whose = self._whose[np.minimum(np.arange(counts.size) * itemsize // self._unit, self._whose.size - 1)]

@@ -24,7 +24,7 @@ LAST_OF_EQUALS = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 7)
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The pattern of one access, wherever it starts.
+    """Counts of one access, wherever it starts: requests, sectors, bytes.
 
     elements     active lanes
     requests     groups of 32 lanes with an active one
@@ -49,7 +49,7 @@ class Pattern:
     widest: np.ndarray
 
     def units(self, start: int, size: int) -> np.ndarray:
-        """The distinct units of `size` bytes touched when the lowest address is `start`: numbers, ascending."""
+        """Return the numbers of the distinct units of `size` bytes touched when the lowest address is `start`, ascending."""
         key = (start % size, size)
         if key not in self._units:
             self._units[key] = np.unique((self.offsets * self.itemsize + start % size) // size)
@@ -90,7 +90,7 @@ class Shape:
         return bool((addresses - addresses[:, self.lane, None] == self.relative).all())
 
     def at(self, address: int) -> Pattern:
-        """The pattern of this access when its lowest lane is at `address`."""
+        """Return the pattern of this access when its lowest lane is at `address`."""
         phase = address % SECTOR
         if phase not in self._patterns:
             active = np.ones(self.relative.shape, bool) if self.mask is None else self.mask
@@ -101,8 +101,8 @@ class Shape:
 
     @cached_property
     def run(self) -> int:
-        """Lanes after one another that lie after one another in memory, however the block is cut into such runs: all of them, a
-        row, or 1. Where lanes are masked, 1."""
+        """Return the length of runs in which neighbouring lanes lie side by side in memory: all lanes, a row, or 1. Where lanes are masked,
+        1."""
         if self.mask is not None:
             return 1
         steps = np.diff(self.relative) == self.itemsize
@@ -116,8 +116,8 @@ class Shape:
 
     @cached_property
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ranges that the active lanes fill: where they begin and end, in bytes from the lowest one. A lane that is
-        there twice is a range of its own."""
+        """Return the ranges that the active lanes fill: where they begin and end, in bytes from the lowest one. A lane that is there twice
+        is a range of its own."""
         offsets = np.sort(self.active)
         first = np.flatnonzero(np.diff(offsets, prepend=offsets[0] - 2 * self.itemsize) != self.itemsize)
         last = np.append(first[1:], offsets.size) - 1
@@ -129,7 +129,7 @@ _seen: dict[tuple, Shape] = {}  # by all that a shape is made of, so that launch
 
 
 class Shapes:
-    """Recognises accesses: a line of a kernel mostly makes the same one, at other addresses.
+    """Cache of Shapes: a line of a kernel mostly makes the same access, at other addresses.
 
     lanes   of all shapes that are remembered now
     """
@@ -197,7 +197,7 @@ class Counted(NamedTuple):
 def count_each(
     addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
 ) -> tuple[Counted, bool]:
-    """The counters of accesses that have nothing in common, and whether any of them has two lanes at one address.
+    """Return the counters of accesses that have nothing in common, and whether any of them has two lanes at one address.
 
     addresses: (programs, lanes), multiples of `itemsize`. mask: (programs, lanes), or None for all
     """

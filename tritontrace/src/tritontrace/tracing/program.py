@@ -26,7 +26,7 @@ FlopKey = tuple[str, int, str, FlopKind]
 
 
 class Launched(NamedTuple):
-    """Objects that all programs of a launch share."""
+    """State that all programs of a launch share."""
 
     grid: Grid
     memory: Accesses
@@ -40,7 +40,7 @@ class Launched(NamedTuple):
 
 @dataclass
 class Programs:
-    """The programs that run together. numbers: in start order, x fastest."""
+    """The programs that are evaluated together. numbers: in start order, x fastest."""
 
     numbers: np.ndarray
     launched: Launched
@@ -50,7 +50,7 @@ class Programs:
 
     @cached_property
     def index(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """tl.program_id(0), (1), (2): (programs,) each."""
+        """Return tl.program_id(0), (1), (2): (programs,) each."""
         columns, rows, _ = self.launched.grid
         across = self.numbers % columns, self.numbers // columns % rows, self.numbers // (columns * rows)
         x, y, z = (axis.astype(np.int32) for axis in across)
@@ -60,8 +60,8 @@ class Programs:
         return Programs(self.numbers[which], self.launched)
 
     def many_of_the_first(self, count: int) -> Programs:
-        """Prepare programs for a function that is called with the numbers of a block one by one, as if each were a
-        program's. What it computes is not counted: the reduction that calls it is."""
+        """Replicate the first program `count` times, to call a combine function on the elements of a block as if each were a program's. Its
+        FLOPs are not counted: the reduction that calls it is."""
         return Programs(np.repeat(self.numbers[:1], count), self.launched._replace(flops=Counter()))
 
 
@@ -85,7 +85,7 @@ class Region:
 
 
 class ModuleCode(Protocol):
-    """The facts that an operation may ask about the module that it stands in: evaluate.Code has it. waits: programs may ask one another."""
+    """Interface of a module's code that an operation may use: evaluate.Code. waits: programs may wait for one another."""
 
     module: ir.Module
     waits: bool
@@ -110,15 +110,15 @@ class Body(Protocol):
     def code(self) -> ModuleCode: ...
 
     def new(self, scope: dict[str, int], name: str, kind: ir.Type) -> int:
-        """A register for a value."""
+        """Allocate a register for a value, and return its number."""
         ...
 
     def region(self, region: list[ir.Block], scope: Mapping[str, int]) -> Region:
-        """A region of one block."""
+        """Compile a region of one block."""
         ...
 
     def called(self, callee: ir.Function, place: ir.Place) -> Callee:
-        """A function that is called from a place in this one."""
+        """Return a function that is called from a place in this one."""
         ...
 
     def type_of(self, name: str) -> ir.Type: ...
@@ -129,6 +129,6 @@ class Body(Protocol):
 
 
 class Callee(Protocol):
-    """A function that can be run for programs."""
+    """Interface of a function that can be run for programs."""
 
     def run(self, values: Sequence, programs: Programs) -> list: ...

@@ -35,7 +35,7 @@ UPDATES = (ATOMIC, ASKED, EXCHANGE)
 
 
 class Race(NamedTuple):
-    """A race of one line at one tensor, as it first comes up when programs are told one after another.
+    """A race of one line at one tensor, at its first occurrence.
 
     program   does `op` to `element`, after `other` did `other_op`: one program, or SEVERAL. NOBODY: `program` itself did, in another
               lane of the same operation. other_op: a load or a store; an atomic, if both are, and one of them replaces what is there
@@ -65,7 +65,7 @@ class Race(NamedTuple):
 
 
 class Hasty(NamedTuple):
-    """An access of which a program tells another one too early."""
+    """An access of which a program informs another one too early: by a signal before all its threads have met."""
 
     program: int
     op: Op
@@ -73,7 +73,7 @@ class Hasty(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Accesses that conflict, by rows of a History: `first` is told before `second`. group: the number of their elements'."""
+    """Conflicting accesses, by rows of a History: `first` comes before `second`. group: the number of their elements'."""
 
     group: np.ndarray
     first: np.ndarray
@@ -88,8 +88,8 @@ def find(
     threads: bool = False,
     weak: Sequence[Weak] = (),
 ) -> list[Race]:
-    """The races of one launch, one for each line and tensor; and one where lanes of one store go to one element.
-    Those that all put the same value there are `alike`.
+    """Find the races of one launch, one for each line and tensor; and one where lanes of one store go to one element. Those that all put
+    the same value there are `alike`.
 
     position[program]: its place in the order in which programs are told; None: by number. threads: whether a program has
     some that may lag behind one another. weak: atomics that order less than they could.
@@ -122,7 +122,7 @@ def _contested(region: Region) -> bool:
 
 
 class History:
-    """All that a launch did to one tensor. A row is what one program did in one batch.
+    """All accesses of a launch to one tensor. A row is what one program did in one batch.
 
     batch    (rows,) its number;  base  (batches,) the first row of each;  kind  LOAD, STORE, ...
     program  (rows,) who;  when  in which turn;  place  where in the order in which programs are told
@@ -176,7 +176,7 @@ class History:
         return unlike
 
     def touched(self, kinds: tuple[int, ...] = (LOAD, STORE, POLL, *UPDATES)) -> Iterator[tuple[np.ndarray, ...]]:
-        """Elements that batches of these kinds touch, with the rows that do: some at a time."""
+        """Yield the elements that batches of these kinds touch, with their rows: some at a time."""
         pieces, size = [], 0
         for batch, base in zip(self.batches, self.base, strict=True):
             if _kind(batch) in kinds:
@@ -190,13 +190,13 @@ class History:
             yield _put_together(pieces)
 
     def lanes(self, row: int) -> np.ndarray:
-        """The elements that one row touches, lane after lane."""
+        """Return the elements that one row touches, lane after lane."""
         number = self.batch[row]
         elements, rows = self.batches[number].touched()
         return elements[rows == row - self.base[number]]
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:
-        """Indices into `rows` that sort them as they are told."""
+        """Return the indices that sort `rows` in the order of the programs."""
         return np.lexsort((self.when[rows], self.place[rows]))
 
 
@@ -236,7 +236,7 @@ def _shared(history: History) -> np.ndarray:
 
 
 class Groups:
-    """Elements of a tensor by what was done to them: those of a group have the same rows.
+    """Elements of a tensor grouped by their rows: those of a group were accessed alike.
 
     elements  (elements,) in ascending order;  number  (elements,) of each one's group
     examples  one element of each group;  of  (region.size,) the number of each element's group, -1 where there is none
@@ -261,7 +261,7 @@ class Groups:
         self.examples = elements[first]
 
     def members(self, numbers: np.ndarray) -> np.ndarray:
-        """The elements of these groups."""
+        """Return the elements of these groups."""
         chosen = np.zeros(self.examples.size, bool)
         chosen[numbers] = True
         return self.elements[chosen[self.number]]

@@ -22,7 +22,7 @@ from tritontrace.ttir.sources import Source
 
 
 class Recorded:
-    """Launches as they were seen. A Launcher (launcher.py) writes it; what shows it (show.py, draw.py, report.py) reads it.
+    """Data of a trace: its launches and their counts. A Launcher (launcher.py) writes it; show.py, draw.py and report.py read it.
 
     launches   list[Launch], in order, with an Access per tensor, operation and line
     steps      for each launch every access that it made, in the order of execution
@@ -48,12 +48,12 @@ class Recorded:
     # ------------------------------------------------------------------------------------------------- asked for before
 
     def name(self, name: str, tensor: torch.Tensor) -> None:
-        """Call a tensor by this name from now on, instead of by the kernel's parameter."""
+        """Name a tensor from now on, instead of by the kernel's parameter."""
         self.regions.name(name, tensor)
 
     def watch(self, variable: str, program: int | tuple[int, ...] = 0) -> Watched:
-        """Keep, from now on, each value that a variable of a kernel is given in one program: a list of blocks, which
-        fills as kernels run. Ask before the launch.
+        """Record each value assigned to a variable of a kernel in one program from now on: a list of blocks, which fills as kernels run.
+        Ask before the launch.
 
             with trace() as t:
                 acc = t.watch("acc", program=(1, 0))
@@ -84,17 +84,17 @@ class Recorded:
 
     @property
     def bytes(self) -> int:
-        """Bytes loaded, stored and updated."""
+        """Sum the bytes loaded, stored and updated."""
         return self.loads.bytes + self.stores.bytes + self.atomics.bytes
 
     @property
     def flops(self) -> Flops:
-        """Floating-point operations by kind; `.total` adds them."""
+        """Sum the floating-point operations by kind; `.total` adds them."""
         return sum((launch.flops for launch in self.launches), Flops())
 
     @property
     def arithmetic_intensity(self) -> float:
-        """FLOPs for each byte loaded, stored or updated."""
+        """Return the FLOPs for each byte loaded, stored or updated."""
         return self.flops.total / max(1, self.bytes)
 
     @property
@@ -103,11 +103,11 @@ class Recorded:
 
     @property
     def notes(self) -> list[Note]:
-        """Remarks on what is no fault."""
+        """List remarks on what is no fault."""
         return self.fault_log.notes
 
     def faults_of(self, launch: int) -> list[Fault]:
-        """The faults that were seen first in the launch of this number; -1 is the last one."""
+        """List the faults that were seen first in the launch of this number; -1 is the last one."""
         number = range(len(self.launches))[launch]
         return [fault for fault, at in zip(self.faults, self.fault_log.first_seen(), strict=True) if at == number]
 
@@ -123,18 +123,18 @@ class Recorded:
     # ------------------------------------------------------------------------------------------------- of one tensor
 
     def accesses_to(self, tensor: torch.Tensor | str, op: Op | None = None) -> Access:
-        """The accesses to one tensor, summed over launches and lines. Raises KeyError if no kernel had one of that name."""
+        """Sum the accesses to one tensor over launches and lines. Raises KeyError if no kernel had one of that name."""
         region = self.regions.find(tensor)
         return self._sum(op, region.names, region.name) if region else Access("", op or "load")
 
     def reread(self, tensor: torch.Tensor | str) -> float:
-        """Times each distinct byte of the tensor was loaded, on average: 1.0 is once; 0.0 if it was never loaded."""
+        """Return how often each distinct byte of the tensor was loaded, on average: 1.0 is once; 0.0 if it was never loaded."""
         footprint = self.footprint(tensor)
         return footprint.read_bytes / max(1, footprint.read_distinct_bytes)
 
     def footprint(self, tensor: torch.Tensor | str) -> Footprint:
-        """Bytes that all launches together read from and wrote to one tensor. Of a trace that was read back, each launch has its own:
-        `launch.footprints`."""
+        """Count the bytes that all launches together read from and wrote to one tensor. Of a trace that was read back, each launch has its
+        own: `launch.footprints`."""
         if self.launches and not len(list(self.regions)):
             raise KeyError(say("asked.trace.no_tensors"))
         region = self.regions.find(tensor)
@@ -151,14 +151,14 @@ class Recorded:
         )
 
     def read_counts(self, tensor: torch.Tensor) -> np.ndarray:
-        """How often each element was loaded, in the tensor's shape."""
+        """Count how often each element was loaded, in the tensor's shape."""
         region = self.regions.find(tensor)
         if region is None:
             return np.zeros(tensor.shape, np.uint32)
         return region.in_shape_of(tensor, region.times_read())
 
     def l2(self, *, at_once: int, order: np.ndarray | None = None, launch: int | None = None) -> MissCurve:
-        """Traffic that an L2 of any size would leave to DRAM, over all launches or one: a cache.MissCurve.
+        """Compute the traffic that an L2 of any size would leave to DRAM, over all launches or one: a cache.MissCurve.
 
         at_once  programs that run in lock-step, such as one for each SM
         order    how programs start: None as on a GPU, else their numbers or tiles (see cache.stream)
@@ -168,7 +168,7 @@ class Recorded:
 
 
 def distinct(counts: np.ndarray | None) -> int:
-    """How many elements were touched."""
+    """Count the elements that were touched."""
     return 0 if counts is None else int(np.count_nonzero(counts))
 
 

@@ -12,7 +12,7 @@ from tritontrace.tracing.parameters import Parameters
 
 
 class Regions:
-    """A Region for each torch storage that a kernel was given, in the order of first use.
+    """The Region of each torch storage that kernels got, in the order of first use.
 
     Each kernel's own parameter is the name that is told of its accesses, so a tensor may have several; no two tensors share one.
 
@@ -32,12 +32,12 @@ class Regions:
         return iter(self._known.values())
 
     def name(self, name: str, tensor: torch.Tensor) -> None:
-        """Call a tensor by this name from now on."""
+        """Name a tensor from now on."""
         self.names[storage_key(tensor)] = name
         self._held.append(tensor)
 
     def find(self, tensor: torch.Tensor | str) -> Region | None:
-        """The region of a tensor, None if no kernel was given it. Raises KeyError if none was given one of that name."""
+        """Return the region of a tensor, None if no kernel got it. Raises KeyError if none got one of that name."""
         if isinstance(tensor, torch.Tensor):
             return self._known.get(storage_key(tensor))
         by_name = {name: region for region in self for name in region.names}
@@ -48,11 +48,11 @@ class Regions:
         return by_name[tensor]
 
     def of(self, tensor: torch.Tensor) -> Region:
-        """The region of a tensor that a kernel was given."""
+        """Return the region of a tensor that a kernel got."""
         return self._known[storage_key(tensor)]
 
     def given(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, Region]:
-        """The region of each tensor that a launch is given, by parameter; it is called by these from now on."""
+        """Return the region of each tensor argument of a launch, by parameter; they are called by these names from now on."""
         views: dict[int, dict[str, torch.Tensor]] = {}
         for parameter, tensor in tensors.items():
             views.setdefault(storage_key(tensor), {})[parameter] = tensor
@@ -86,11 +86,11 @@ class Regions:
     # ------------------------------------------------------------------------------------------------- what torch does
 
     def allocated(self, tensor: torch.Tensor) -> None:
-        """Note a tensor that nobody has written yet."""
+        """Record a tensor as uninitialised."""
         self._uninitialised[storage_key(tensor)] = tensor.untyped_storage()
 
     def written(self, tensor: torch.Tensor) -> None:
-        """Note a tensor that torch writes."""
+        """Record a tensor as written by torch."""
         key = storage_key(tensor)
         self._uninitialised.pop(key, None)
         if key in self._known:

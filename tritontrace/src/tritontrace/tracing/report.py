@@ -18,8 +18,8 @@ from tritontrace.words import plural
 
 
 def reads_per_byte(launch: Launch, footprint: Footprint) -> float:
-    """Times that each byte which a launch loads of a tensor is loaded, on average; 0.0 if it loads none. Old values that atomics return
-    are no loads."""
+    """Return how often each byte that a launch loads of a tensor is loaded, on average; 0.0 if it loads none. Old values that atomics
+    return are no loads."""
     loaded = sum(
         access.bytes for access in launch.accesses if access.op == "load" and access.tensor == footprint.tensor
     )
@@ -27,12 +27,12 @@ def reads_per_byte(launch: Launch, footprint: Footprint) -> float:
 
 
 def place(trace: Recorded, kernel: str, line: int) -> str:
-    """The line of a kernel as sentences number it, as a line of its file: "add.py:12"."""
+    """Convert a line of a kernel, numbered as in sentences, to a line of its file: "add.py:12"."""
     return place_in(trace.sources[kernel], line)
 
 
 def place_in(source: Source, line: int) -> str:
-    """The line of a function, as sentences number it, as a line of its file."""
+    """Convert a line of a function, numbered as in sentences, to a line of its file."""
     return f"{_short(source.file)}:{source.first_line + line - source.shown_from}"
 
 
@@ -50,7 +50,7 @@ def _short(file: str) -> str:
 
 
 def table(trace: Recorded) -> str:
-    """The launches, those that are alike together, a row for each tensor and operation; the summary and the faults below."""
+    """Render the launches, equal ones together, a row for each tensor and operation; the summary and the faults below."""
     found = show.groups(trace)
     worst = show.worst_line(found)
     columns = [name for name in show.COLUMNS if name != "masked positions"]
@@ -91,7 +91,7 @@ KINDS = (("race", "race"), ("out of bounds", "access out of bounds"), ("uninitia
 
 
 def faults_in_all(faults: list[Fault]) -> str:
-    """Say how many faults of each kind there are; of races, accesses out of bounds and uninitialised reads, that there are none."""
+    """Return a sentence that counts the faults of each kind; races, accesses out of bounds and uninitialised reads even if none."""
     kinds = [fault.kind for fault in faults]
     named = [_count(kinds.count(kind), words) for kind, words in KINDS]
     others = sum(kind not in dict(KINDS) for kind in kinds)
@@ -107,7 +107,7 @@ def _count(number: int, words: str) -> str:
 
 
 def page(trace: Recorded, title: str, remark: str = "") -> str:
-    """An HTML page that stands alone, light or dark as the reader's system is: the table, then each kernel's source."""
+    """Render an HTML page that stands alone, light or dark as the reader's system is: the table, then each kernel's source."""
     notes = "".join(f"<p>{show.with_code(text)}</p>" for text in (remark, faults_in_all(trace.faults)) if text)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title><style>'

@@ -44,7 +44,7 @@ SAMPLE = "* A sample: all numbers, those below too, are of the programs that ran
 
 @dataclass
 class Row:
-    """One operation on one parameter of a kernel, summed over launches.
+    """Counts of one operation on one parameter of a kernel, summed over launches.
 
     by_line              the accesses of each source line
     read, distinct       bytes loaded from it, and how many of them differ within a launch
@@ -101,7 +101,7 @@ class Group:
 
 
 def groups(trace: Recorded) -> list[Group]:
-    """The launches, those that are alike together; a kernel launched in more than MAX_KINDS ways is one group."""
+    """Group the launches, equal ones together; a kernel launched in more than MAX_KINDS ways is one group."""
     kinds: dict[str, dict[tuple, list[Launch]]] = {}
     for launch in trace.launches:
         kinds.setdefault(launch.kernel, {}).setdefault(_kind(launch), []).append(launch)
@@ -162,7 +162,7 @@ def used_axes(grid: tuple[int, int, int]) -> int:
 
 @dataclass
 class Worst:
-    """The source line that has the most bytes fetched in vain, and where the table shows it."""
+    """The source line that wastes the most fetched bytes, and its row in the table."""
 
     kernel: str
     row: Row
@@ -178,7 +178,7 @@ class Worst:
 
 
 def worst_line(found: Iterable[Group]) -> Worst | None:
-    """None if no line wastes anything. A single element wastes most of its sector by nature: it is not pointed at."""
+    """Return the line that wastes most, None if none does. A single element wastes most of its sector by nature: it is not pointed at."""
     candidates = [
         (_wasted(access), Worst(group.launches[0].kernel, row, access))
         for group in found
@@ -194,7 +194,7 @@ def _wasted(access: Access) -> int:
 
 
 def summary(trace: Recorded) -> list[str]:
-    """Counts and bytes; FLOPs."""
+    """List two sentences: counts and bytes; FLOPs."""
     launches, programs, flops = len(trace.launches), trace.programs, trace.flops
     moved = (
         f"{plural(launches, 'launch', 'launches')}, {plural(programs, 'program')}, "
@@ -238,14 +238,14 @@ def _remarks(trace: Recorded, worst: Worst | None) -> list[str]:
 
 
 def looked_at(trace: Recorded) -> list[str]:
-    """Say so where the compiler was asked, and no line is slow by what it made of it."""
+    """List a sentence if the compiler was asked, and no line is slow because of it; else []."""
     asked = [(launch.kernel, launch.warps) for launch in trace.launches if launch.warps]
     lines = {(kernel, each.line, each.op) for kernel, warps in asked for each in warps.requests}
     return [say("trace.warps.fine", lines=len(lines))] if asked and not of_warps(trace) else []
 
 
 def of_warps(trace: Recorded) -> list[tuple[str, int, str]]:
-    """(kernel, line, sentence) of each line that is slow by what the compiler made of it, and of each kernel that it refused."""
+    """List (kernel, line, sentence) for each line that is slow because of the compiled code, and each kernel that the compiler refused."""
     once = {}
     for launch in trace.launches:
         if launch.warps and launch.warps.complaint:
@@ -259,7 +259,7 @@ def of_warps(trace: Recorded) -> list[tuple[str, int, str]]:
 
 
 def table(trace: Recorded) -> str:
-    """A heading for each kernel, then one row for each tensor and operation; the summary and the remarks below."""
+    """Render a heading for each kernel, then one row for each tensor and operation; the summary and the remarks below."""
     found = groups(trace)
     worst = worst_line(found)
     cells = [COLUMNS, *(row.cells() for group in found for row in group.rows)]
@@ -272,7 +272,7 @@ def table(trace: Recorded) -> str:
 
 
 def aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
-    """A row of the table as text, each cell as wide as its column."""
+    """Format a row of the table as text, each cell as wide as its column."""
     padded = [
         cell.ljust(width) if i < TEXT_COLUMNS else cell.rjust(width)
         for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
@@ -292,7 +292,7 @@ BAR = "rgba(86, 180, 233, 0.4)"
 
 
 def html(trace: Recorded) -> str:
-    """The table for a notebook."""
+    """Render the table for a notebook."""
     found = groups(trace)
     worst = worst_line(found)
     head = "".join(_cell("th", name, i, 'scope="col"') for i, name in enumerate(COLUMNS))
@@ -332,7 +332,7 @@ def _cell(tag: str, text: str, column: int, attributes: str = "", ground: str = 
 
 
 def with_code(sentence: str) -> str:
-    """A sentence as HTML, with what stands between backticks as code."""
+    """Convert a sentence to HTML, with what stands between backticks as code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(sentence))
 
 
@@ -376,7 +376,7 @@ OF_WARPS = ("lane bytes", "sectors (needed)", "bank conflicts")  # of one reques
 
 
 def annotated(trace: Recorded) -> Annotated:
-    """Each kernel's source with the bytes and the efficiency of every line that touches memory, and its FLOPs where any has some."""
+    """Render each kernel's source with the bytes and the efficiency of every line that touches memory, and its FLOPs where any has some."""
     kernels = {kernel: list(_lines(trace, kernel)) for kernel in dict.fromkeys(x.kernel for x in trace.launches)}
     return Annotated(
         "\n\n".join(_source_text(kernel, lines) for kernel, lines in kernels.items()),

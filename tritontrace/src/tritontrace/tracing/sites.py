@@ -15,7 +15,7 @@ Way = Sequence[
 
 
 class Sites:
-    """sources: the kernel's text first, then those of the functions that it calls."""
+    """Finds the source lines of TTIR operations. sources: the kernel's text first, then those of the functions that it calls."""
 
     def __init__(self, sources: Sequence[Source]):
         self._kernel = sources[0]
@@ -23,7 +23,7 @@ class Sites:
         self._known: dict[tuple, Site] = {}
 
     def site(self, way: Way) -> Site:
-        """The line of the kernel, and of the innermost helper of the author's that it called, if any."""
+        """Return the line of the kernel, and of the innermost helper of the author's that it called, if any."""
         key = tuple((function.name, place.line) for function, place in way)
         if key not in self._known:
             self._known[key] = self._site(way)
@@ -40,15 +40,15 @@ class Sites:
         return Site(self._kernel.name, line, self._kernel.text(line), inner)
 
     def frames(self, way: Way) -> list[tuple[str, int, str]]:
-        """The author's functions on the way, the kernel first: name, the number of the line, its text. One is left out if no line of it is
-        known but its `def`, as where a partition begins."""
+        """List the author's functions on the way, the kernel first: name, the number of the line, its text. One is left out if no line of
+        it is known but its `def`, as where a partition begins."""
         helpers = [(function, place) for function, place in way[1:] if not is_library(function)]
         frames = [self._in_helper(*each) for each in helpers if each[1].line > each[0].place.line]
         line = self._kernel.line(way[0][1].line)
         return [(self._kernel.name, line, self._kernel.text(line))][: line > self._kernel.shown_from] + frames
 
     def called(self, function: ir.Function) -> str:
-        """The name of a function in the source."""
+        """Return the name of a function in the source."""
         return self._in_helper(function, function.place)[0]
 
     def _in_helper(self, function: ir.Function, place: ir.Place) -> tuple[str, int, str]:

@@ -16,7 +16,7 @@ FEW = 4_096  # elements: fewer are added up at once
 
 
 class Sum:
-    """A block (programs, *block) that is the sum of its parts, which broadcast against one another.
+    """A block of offsets (programs, *block) as a lazy sum of parts, which broadcast against one another.
 
     parts   int64, without overflow;  shape  of their sum;  dtype  of the integers that they stand for
     """
@@ -35,11 +35,11 @@ class Sum:
         return Sum([part if len(part) == 1 else part[rows] for part in self.parts], self.dtype)
 
     def of_program(self, row: int) -> np.ndarray:
-        """(lanes,) of one program."""
+        """Return the sum for one program: (lanes,)."""
         return Sum([part[min(row, len(part) - 1)][None] for part in self.parts], self.dtype).whole.reshape(-1)
 
     def of_lane(self, lane: int) -> np.ndarray:
-        """The sum at one position of the block, of each program: (programs,)."""
+        """Return the sum at one position of the block, for each program: (programs,)."""
         place = []
         for length in reversed(self.shape[1:]):
             lane, at = divmod(lane, length)
@@ -69,12 +69,12 @@ def _joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def whole(value: Any) -> Any:
-    """The value, added up if it is a sum."""
+    """Materialise a value if it is a Sum."""
     return value.whole if isinstance(value, Sum) else value
 
 
 def added(a: np.ndarray | Sum, b: np.ndarray | Sum) -> np.ndarray | Sum:
-    """a + b, integers of one dtype: as a sum, if that spares many elements and nothing overflows."""
+    """Compute a + b, integers of one dtype: as a Sum, if that saves many elements and nothing overflows."""
     size = prod(_joined(a.shape, b.shape))
     if size < FEW:
         return whole(a) + whole(b)
@@ -92,7 +92,7 @@ def added(a: np.ndarray | Sum, b: np.ndarray | Sum) -> np.ndarray | Sum:
 
 
 def moved(pointers: np.ndarray | Sum, offsets: np.ndarray | Sum, size: int) -> np.ndarray | Sum:
-    """Pointers, moved by as many items of `size` bytes."""
+    """Compute pointers + offsets * size."""
     if isinstance(offsets, Sum):
         return added(pointers, Sum([part * size for part in offsets.parts], pointers.dtype))
     return added(pointers, np.multiply(offsets, np.int64(size), dtype=np.int64))

@@ -40,7 +40,7 @@ class Early(NamedTuple):
 
 
 def find(regions: Iterable[Region], batches: Iterable[Batch], position: np.ndarray | None = None) -> list[Early]:
-    """One for each line that loads, and tensor, in the order in which they come up.
+    """Find the loads of what another thread of the program stores without a barrier: one for each line and tensor, in order.
 
     position[program]: its place in the order in which programs are told; None: by number.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Trace(Recorded):
-    """Everything counted while `with trace() as t:` was open: the data of Recorded, and views of it.
+    """The result of `with trace() as t:`: the data of Recorded, and views of it.
 
     >>> t.bytes, t.loads.sectors, t.stores.efficiency  # 1,000 elements of 4 bytes, in and out
     (8000, 125, 1.0)
@@ -38,7 +38,7 @@ class Trace(Recorded):
     """
 
     def table(self) -> str:
-        """One row for each kernel, tensor and operation; the line that wastes most is marked."""
+        """Render one row for each kernel, tensor and operation; the line that wastes most is marked."""
         return show.table(self)
 
     __str__ = __repr__ = table
@@ -47,7 +47,7 @@ class Trace(Recorded):
         return show.html(self)
 
     def source(self) -> show.Annotated:
-        """The kernels' source with bytes and efficiency next to each line: text, and HTML where a notebook shows it."""
+        """Return the kernels' source with bytes and efficiency next to each line: text, and HTML where a notebook shows it."""
         return show.annotated(self)
 
     def warps(self, gpu: str | None = None, seconds: float = 120) -> list[Warps]:
@@ -68,7 +68,7 @@ class Trace(Recorded):
 
     @property
     def slow(self) -> list[Slow]:
-        """Lines that are slow by what the compiler made of them, once `warps` has asked it: of all launches, each line once."""
+        """List lines that are slow because of the compiled code, once `warps` has been called: of all launches, each line once."""
         return list(dict.fromkeys(each for launch in self.launches for each in slow(launch)))
 
     def heatmap(
@@ -78,19 +78,19 @@ class Trace(Recorded):
         launch: int | None = None,
         op: Literal["load", "store"] | None = None,
     ) -> Picture:
-        """A Picture of how often each element was loaded, or stored: see draw.heatmap."""
+        """Draw how often each element was loaded, or stored: see draw.heatmap."""
         from tritontrace.tracing import draw  # matplotlib takes a while, and few draw
 
         return draw.heatmap(self, tensor, program, launch, op)
 
     def order(self, tensor: torch.Tensor | None = None, launch: int = -1) -> Picture:
-        """A Picture of the order in which a GPU starts programs, over the grid or over a tensor: see draw.order."""
+        """Draw the order in which a GPU starts programs, over the grid or over a tensor: see draw.order."""
         from tritontrace.tracing import draw
 
         return draw.order(self, tensor, launch)
 
     def timeline(self, program: int | tuple[int, ...] = 0, launch: int = -1) -> Picture:
-        """A Picture of what one program loads and stores, step by step: see draw.timeline."""
+        """Draw what one program loads and stores, step by step: see draw.timeline."""
         from tritontrace.tracing import draw
 
         return draw.timeline(self, program, launch)

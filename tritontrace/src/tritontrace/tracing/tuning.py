@@ -19,7 +19,7 @@ from tritontrace.ttir.launching import tensors_in
 
 @dataclass(frozen=True)
 class Tuning:
-    """A tuner's changes to a kernel's tensors between two runs.
+    """An autotuner's changes to a kernel's tensors between two runs.
 
     zeroed, restored  names of parameters: set to 0, and as they were before the first run;  prepare  does what hooks do
     settings          names of what the configuration gives; none if it is the first one
@@ -47,12 +47,12 @@ def tuned(how: Tuning | None) -> Iterator[None]:
 
 
 def tuning() -> Tuning | None:
-    """How the launch that comes now is tuned; None: it is not."""
+    """Return how the current launch is tuned; None if it is not."""
     return _now[-1]
 
 
 def tuning_of(tuner: Autotuner, config: Any, arguments: dict[str, Any], first: bool = True) -> Tuning | None:
-    """arguments: by name, those that the configuration gives among them;  first: whether it is the first one of its tuner."""
+    """Return the Tuning of a launch, None without a choice. arguments: by name, the configuration's too; first: the first of its tuner."""
     if len(tuner.configs) == 1:
         return None
     before, after = tuner.user_defined_pre_hook, tuner.user_defined_post_hook  # they come in the place of Triton's own
@@ -72,7 +72,7 @@ def tuning_of(tuner: Autotuner, config: Any, arguments: dict[str, Any], first: b
 
 
 def contents(arguments: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """All bytes of each tensor's storage, by name."""
+    """Copy all bytes of each tensor's storage, by name."""
     return {n: bytes_behind(t).clone() for name, value in arguments.items() for n, t in tensors_in(name, value)}
 
 

@@ -28,7 +28,7 @@ PATIENCE = 3  # rounds in which everybody repeats itself, and nobody changes any
 
 
 class Stuck(Exception):
-    """Programs wait for what nobody will do. `waiting`: (number, place) of each, in the order of their numbers."""
+    """Raised for a deadlock: programs wait for one another. `waiting`: (number, place) of each, in the order of their numbers."""
 
     def __init__(self, waiting: list[tuple[int, Site]]):
         super().__init__("stuck")
@@ -36,7 +36,7 @@ class Stuck(Exception):
 
 
 def what_waits(stuck: Stuck, batches: Sequence[Batch], called: Callable[[int], Message]) -> Message:
-    """One sentence on programs that wait for one another. called: how to call a program in words."""
+    """Return the message on programs that wait for one another. called: how to call a program in words."""
     number, site = stuck.waiting[0]
     asked = next(b for b in reversed(batches) if b.op != "store" and number in b.programs)
     element = int(asked.touched()[0][list(asked.programs).index(number)])
@@ -59,19 +59,19 @@ def what_waits(stuck: Stuck, batches: Sequence[Batch], called: Callable[[int], M
 
 
 class Look(NamedTuple):
-    """The values that a `while` carried when it last asked. again: it had carried the same values before."""
+    """The values that a `while` carried when it last polled. again: it had carried the same values before."""
 
     state: bytes
     again: bool
 
 
 def resident(num_warps: int) -> int:
-    """How many programs run at a time: a GPU starts no more than fit into it, and those that wait keep their place."""
+    """Return how many programs run at a time: a GPU starts no more than fit into it, and those that wait keep their place."""
     return SMS * min(BLOCKS, max(1, WARPS // num_warps))
 
 
 class Turns:
-    """`run` lets programs go; each calls `wait` or `look` where it gives its turn away."""
+    """Cooperative scheduler of programs that wait for one another: each calls `wait` or `look` where it yields."""
 
     def __init__(self, memory: Accesses, at_a_time: int):
         self._memory, self._at_a_time = memory, at_a_time
@@ -84,7 +84,7 @@ class Turns:
         self._moved = 0
 
     def wait(self, site: Site, program: int) -> None:
-        """The program gives its turn away before it does something to memory that others may see."""
+        """Yield to other programs before an access to memory that they may see."""
         self._moved += not self._repeats(program)
         if program % AHEAD == 0 or program in self._woken:
             self._woken.discard(program)
@@ -93,7 +93,7 @@ class Turns:
         self._hub.switch()
 
     def look(self, site: Site, program: int, state: bytes) -> None:
-        """A `while` is about to ask once more. state: the values that it carries.
+        """Yield before a `while` polls again. state: the values that it carries.
 
         The program sleeps until what it asks for is another; and then looks at once, before somebody else takes it.
         """
@@ -111,7 +111,7 @@ class Turns:
         self._woken.add(program)
 
     def left(self, site: Site, program: int) -> None:
-        """A `while` is over."""
+        """Record that a `while` has ended."""
         self._loops.get(program, {}).pop(site, None)
 
     def _repeats(self, program: int) -> bool:
@@ -119,7 +119,7 @@ class Turns:
         return any(look.again for look in self._loops.get(program, {}).values())
 
     def run(self, programs: Iterable[int], one: Callable[[int], None]) -> None:
-        """one(number) for each program, at most `at_a_time` of them at a time. Raises Stuck if all wait, and nothing changes."""
+        """Run one(number) for each program, at most `at_a_time` of them at a time. Raises Stuck if all wait, and nothing changes."""
         self._hub, self._memory.asked = getcurrent(), Asked()
         coming, alive = iter(programs), deque()
         quiet, before = 0, ()

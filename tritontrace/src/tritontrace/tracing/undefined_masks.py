@@ -22,7 +22,7 @@ MASKED = {"tt.store": 2, "tt.atomic_rmw": 2}  # the number of the operand that i
 
 
 def deciding(blocks: list[ir.Block]) -> dict[str, bool]:
-    """The comparisons on the way to a store's mask, each with the answer by which the lane stores, if one operand may be undefined.
+    """Return the comparisons that decide a store's mask, each with the answer by which the lane stores, if one operand may be undefined.
 
     trap: a load's mask is none of them. What a lane loads in vain hurts nobody, and a GPU gives 0 where nothing was loaded.
     """

@@ -33,7 +33,7 @@ BY_ONE_THREAD = {"tt.store", "tt.atomic_rmw", "tt.atomic_cas"}  # where they con
 
 
 def uses_of(block: ir.Block) -> set[str]:
-    """Names of the values that a block uses, its regions included."""
+    """Return the names of the values that a block uses, its regions included."""
     uses: set[str] = set()
     for op in ir.walk([block]):
         uses.update(op.operands)
@@ -57,7 +57,7 @@ def read(function: ir.Function, module: ir.Module) -> set[str]:
 
 
 def passed_on(blocks: list[ir.Block]) -> set[str]:
-    """Names of the values that operations pass to block arguments: results of a region, arguments of a loop, a call or a branch."""
+    """Return the names of values that operations pass to block arguments: results of a region, arguments of a loop, call or branch."""
     passed: set[str] = set()
     for op in ir.walk(blocks):
         if op.name in TERMINATORS or op.name == "tt.call" or op.regions:
@@ -67,8 +67,8 @@ def passed_on(blocks: list[ir.Block]) -> set[str]:
 
 
 def for_all(blocks: list[ir.Block]) -> set[str]:
-    """Names of the values that all threads need: all but single numbers which go nowhere, by way of other single numbers, but
-    into stores and atomics of one element. One thread alone does these."""
+    """Return the names of the values that all threads need: all but scalars which lead, by way of other scalars, only into stores and
+    atomics of one element. One thread alone does these."""
     operations = list(ir.walk(blocks))
     of_blocks = {name for op in operations for name, kind in op.results if kind.shape}
     needed: set[str] = set()
@@ -82,13 +82,13 @@ def for_all(blocks: list[ir.Block]) -> set[str]:
 
 
 def repeated(blocks: list[ir.Block]) -> set[str]:
-    """Names of the values that are computed in a loop."""
+    """Return the names of the values that are computed in a loop."""
     loops = (op for op in ir.walk(blocks) if op.name in ("scf.for", "scf.while"))
     return {name for loop in loops for region in loop.regions for op in ir.walk(region) for name, _ in op.results}
 
 
 def reachable(found: list[ir.Block]) -> list[ir.Block]:
-    """Choose the blocks to which some way from the first one leads."""
+    """Return the blocks that can be reached from the first one."""
     by_label, waiting, seen = {block.label: block for block in found}, [found[0].label], {}
     while waiting:
         label = waiting.pop(0)
@@ -108,7 +108,7 @@ def _has_effect(op: ir.Operation) -> bool:
 
 
 def drop_unused(function: ir.Function) -> None:
-    """Take out the operations that do nothing but compute what nobody uses."""
+    """Remove the operations whose results are unused (dead code elimination)."""
     blocks_of = reachable(function.blocks)
     elsewhere = {id(b): set().union(*[uses_of(o) for o in blocks_of if o is not b]) for b in blocks_of}
     for block in blocks_of:

@@ -15,7 +15,7 @@ from tritontrace.tracing.recorded import Recorded
 
 
 def ask(trace: Recorded, gpu: str, seconds: float) -> list[Warps]:
-    """Give each launch its Warps, and return them. Launches that are alike are compiled once. ValueError if there are no kernels."""
+    """Compute and store the Warps of each launch; return them. Equal launches are compiled once. Raises ValueError without kernels."""
     if len(trace.compilable) < len(trace.launches) and not trace.fronts:
         raise ValueError(say("asked.trace.no_kernels"))
     jobs, keys = {}, []
@@ -34,7 +34,7 @@ def ask(trace: Recorded, gpu: str, seconds: float) -> list[Warps]:
 
 
 def slow(launch: Launch) -> list[Slow]:
-    """The lines of a launch that are slow for what its sectors do not show; none where the compiler was not asked."""
+    """List the lines of a launch that are slow for what its sectors do not show; [] where the compiler was not asked."""
     if launch.warps is None:
         return []
     sums: dict[tuple[int, str], Access] = {}
@@ -46,7 +46,7 @@ def slow(launch: Launch) -> list[Slow]:
 
 
 def by_line(launch: Launch) -> Iterator[tuple[int, list[Requests], list[Passes]]]:
-    """(line, its requests, its passes) of each line that has some."""
+    """Yield (line, its requests, its passes) for each line that has some."""
     lines: dict[int, tuple[list[Requests], list[Passes]]] = defaultdict(lambda: ([], []))
     for each in launch.warps.requests if launch.warps else ():
         if each.line:

@@ -10,7 +10,7 @@ from tritontrace.ttir.launching import Grid
 
 
 class Value(NamedTuple):
-    """One value of a variable: the line that gave it, and its elements."""
+    """One value assigned to a watched variable: the line, and its elements."""
 
     line: int
     source: str
@@ -18,7 +18,7 @@ class Value(NamedTuple):
 
 
 class Watched(list[Value]):
-    """The values of one variable in one program, in order; it shows each with its line."""
+    """The values of one variable in one program, in order; it displays each with its line."""
 
     def __init__(self, variable: str, program: int | tuple[int, ...]):
         super().__init__()
@@ -34,7 +34,7 @@ class Watched(list[Value]):
 
 
 def program_number(program: int | tuple[int, ...], grid: Grid) -> int:
-    """The number of a program in start order, x fastest, from its index in the grid."""
+    """Convert a program's index in the grid to its number in start order, x fastest."""
     index = (program,) if isinstance(program, int) else tuple(program)
     x, y, z = (*index, 0, 0)[:3]
     return x + grid[0] * (y + grid[1] * z)

@@ -16,12 +16,12 @@ MANY_TURNS = 1_000  # of a `while`, after which it is asked whether it ends
 
 
 class TooSlow(KernelError):
-    """A kernel takes too much work to be traced here. The message is one sentence."""
+    """Raised, with a message, for a kernel that takes too much work to be traced here."""
 
 
 # trap: work is counted in operations and elements; seconds are the last resort, since they depend on the machine's load
 class Work:
-    """The work that a trace may do, and how much it has done.
+    """A budget of work for a trace, and how much is spent.
 
     most, done: in elements that an operation gives, of all programs; without a limit, unless one is given.
 
@@ -36,7 +36,7 @@ class Work:
         self.most, self.done, self._by_themselves = most, 0, 0
 
     def spend(self, cost: tuple[int, int], programs: int) -> None:
-        """Spend the cost of operations that `programs` programs do together. Raises TooSlow if that is too much."""
+        """Spend the cost of operations that `programs` programs do together. Raises TooSlow beyond the limit."""
         self.done += cost[0] + cost[1] * programs
         self._by_themselves += cost[0]
         if self.done > self.most:
@@ -45,7 +45,7 @@ class Work:
 
 
 def cost_of(operations: Sequence[ir.Operation], type_of: Callable[[str], ir.Type]) -> tuple[int, int]:
-    """(what operations cost by themselves, what they cost for each program), in elements."""
+    """Return (what operations cost by themselves, what they cost for each program), in elements."""
     costs = [(MEMORY if _is_on_memory(op) else 1, _elements(op, type_of)) for op in operations]
     return OPERATION * sum(times for times, _ in costs), sum(times * elements for times, elements in costs)
 

@@ -14,7 +14,7 @@ LARGEST = np.iinfo(np.int32).max
 
 
 def on_the_way(blocks: list[ir.Block]) -> set[str]:
-    """Names of the values that are added to a pointer, and of those that these are made of."""
+    """Return the names of the values that are added to a pointer, and of those that they are computed from."""
     wanted: set[str] = set()
     for op in reversed(list(ir.walk(blocks))):
         if op.name == "tt.addptr":
@@ -25,7 +25,7 @@ def on_the_way(blocks: list[ir.Block]) -> set[str]:
 
 
 def wraps(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-    """(programs or 1,) whether a product of int32 wraps for a program, in some lane; None: for none."""
+    """Return for each program (programs or 1,) whether a product of int32 wraps in some lane; None if it does in none."""
     if _most(a) * _most(b) <= LARGEST:
         return None
     wide = a.astype(np.int64) * b

@@ -17,12 +17,12 @@ DTYPES = {
 
 
 def dtype_of(element: str) -> np.dtype:
-    """The numpy dtype in which values of this element are held."""
+    """Return the numpy dtype of values of this element type."""
     return DTYPES["ptr" if element.startswith("!tt.ptr") else element]
 
 
 def itemsize(element: str) -> int:
-    """Bytes of one element in memory; a pointer to pointers has elements, too."""
+    """Return the bytes of one element in memory; a pointer to pointers has elements, too."""
     if element.startswith("!tt.ptr"):
         return 8
     return 1 if element in FP8 else 2 if element in HALF else DTYPES[element].itemsize

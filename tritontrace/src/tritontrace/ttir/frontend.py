@@ -38,7 +38,7 @@ class NotAnArgument(MessageError, ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """A kernel as the front end wrote it for one kind of arguments.
+    """A kernel's TTIR, as Triton's front end wrote it for one set of argument types and constants.
 
     text        TTIR as printed, with places
     values      names of the parameters whose values are passed at a launch, in order: the others are constants
@@ -67,12 +67,12 @@ class Front:
 
     @property
     def warps(self) -> int:
-        """The warps of each program."""
+        """Return the number of warps of each program."""
         return self.options.get("num_warps", CUDAOptions.num_warps)
 
     def aligned(self, arguments: dict[str, Any]) -> str:
-        """The text with what a launch with these arguments knows of them: which are multiples of 16. The compiler makes its
-        loads and stores as wide as that allows."""
+        """Return the text with a launch's knowledge of its arguments: which are multiples of 16. The compiler makes its loads and stores as
+        wide as that allows."""
         as_they_come = {p.name for p in self.kernel.params if p.do_not_specialize or p.do_not_specialize_on_alignment}
         notes: list[str] = []
         for name, value in flat_values(self, arguments):
@@ -88,7 +88,7 @@ class Front:
 
 
 def specialise(kernel: JITFunction, arguments: dict[str, Any]) -> tuple[dict[str, str], dict[Any, Any]]:
-    """The types of the arguments by name, and the constants among them: as for a launch, 1 is one. NotAnArgument."""
+    """Return the types of the arguments by name, and the constants among them: as for a launch, 1 is one. Raises NotAnArgument."""
     signature, constants = {}, {}
     for parameter in kernel.params:
         name, value = parameter.name, arguments[parameter.name]
@@ -112,8 +112,7 @@ def specialise(kernel: JITFunction, arguments: dict[str, Any]) -> tuple[dict[str
 
 
 def front_of(kernel: JITFunction, arguments: dict[str, Any], options: dict[str, Any]) -> Front:
-    """Return the front end's text for a launch. The front end is asked once for each kernel, set of types, constants
-    and options.
+    """Return the Front of a launch, cached for each kernel, set of types, constants and options.
 
     Raises NotAnArgument, and what Triton's front end raises (CompilationError or another error) if it refuses the kernel.
     """
@@ -171,7 +170,7 @@ def _asking(kernel: JITFunction) -> Iterator[None]:
 
 
 def being_read() -> bool:
-    """Whether the front end reads a kernel now. What launches another one then is a kernel itself."""
+    """Whether the front end is compiling a kernel now. What launches another one then is a kernel itself."""
     return bool(_asked)
 
 
@@ -258,8 +257,8 @@ Place = tuple[str, tuple[int, ...]]
 
 
 def flat_places(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[Place, Any]]:
-    """(place, value) of all that is passed at a launch, in the order of the kernel's parameters in the module: tuples part by
-    part, without the constants in them."""
+    """Yield (place, value) of all that is passed at a launch, in the order of the kernel's parameters in the module: tuples part by part,
+    without the constants in them."""
     for name in front.values:
         value = arguments[name]
         if isinstance(value, tuple):
@@ -270,7 +269,7 @@ def flat_places(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[Place
 
 
 def flat_values(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(name, value) of all that is passed at a launch, in this order."""
+    """Yield (name, value) of all that is passed at a launch, in this order."""
     return ((name, value) for (name, _), value in flat_places(front, arguments))
 
 

@@ -29,7 +29,7 @@ WIDEST = 16  # bytes of an access, and so elements, too
 
 
 class Promise(NamedTuple):
-    """A promise about one value of the module, along one axis.
+    """A hint in the source (tl.multiple_of, tl.max_contiguous, tl.assume) about one value of the module, along one axis.
 
     function, value  where it stands there: "%offs_4" of a function. Of tl.assume the condition
     kind             an attribute's name, or ASSUME;  axis, size  of the block: what is promised along which axis
@@ -46,7 +46,7 @@ class Promise(NamedTuple):
     step: int
 
     def broken(self, values: np.ndarray) -> np.ndarray:
-        """Tell for each program, or once for all, whether the promise is false. values: (programs or 1, *block); any axis may be 1."""
+        """Return for each program, or once for all, whether the promise is false. values: (programs or 1, *block); any axis may be 1."""
         if self.kind == ASSUME:
             return ~np.all(values.reshape(len(values), -1), axis=1)
         block = self.type.shape or (1,)
@@ -65,7 +65,7 @@ class Promise(NamedTuple):
 
 
 def promises(function: ir.Function, op: ir.Operation, site: Site) -> Iterator[Promise]:
-    """Promises about an operation's result, or made by the operation itself."""
+    """Yield the promises about an operation's result, or made by the operation itself."""
     if op.name == ASSUME:
         yield Promise(function.name, op.operands[0], ASSUME, 0, 1, ir.Type("i1"), site, 1)
         return
@@ -84,13 +84,13 @@ def promises(function: ir.Function, op: ir.Operation, site: Site) -> Iterator[Pr
 
 
 class Promises:
-    """The promises of a launch that were not kept."""
+    """Collects the promises of a launch that are false."""
 
     def __init__(self) -> None:
         self.broken: dict[Promise, tuple[int, int]] = {}  # the first program, and a value of its
 
     def look(self, promise: Promise, values: np.ndarray, programs: np.ndarray) -> None:
-        """values: of these programs, whose numbers are given."""
+        """Check a promise against its values in these programs."""
         broken = promise.broken(values)
         if broken.any() and promise not in self.broken:
             row = int(np.argmax(broken))
@@ -98,8 +98,8 @@ class Promises:
 
 
 def without(text: str, some: list[Promise]) -> str:
-    """A module's text without these promises, and with all others: but a multiple says something of runs alone, and goes with
-    what tells how long they are."""
+    """Remove these promises from a module's text. A multiple says something of runs alone, so it goes with the promise of how long they
+    are."""
     axes: dict[tuple[str, str], set[int]] = {}
     for each in some:
         for kind in (each.kind, MULTIPLE) if each.kind == CONTIGUOUS else (each.kind,):

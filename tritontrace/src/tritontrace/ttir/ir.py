@@ -38,7 +38,7 @@ class Place:
 
 @dataclass
 class Operation:
-    """One operation.
+    """One TTIR operation.
 
     name        with its dialect: "arith.addi", "tt.load", "scf.for"
     operands    names of values, in the order in which they are written. Of scf.for: from, to, step, then what is carried
@@ -64,7 +64,7 @@ class Operation:
 
 @dataclass
 class Block:
-    """Operations that run one after the other; `arguments` are the values that whoever comes here passes."""
+    """Operations that run one after the other; `arguments` are the values that predecessors pass."""
 
     label: str
     arguments: list[tuple[str, Type]]
@@ -86,7 +86,7 @@ Module = dict[str, Function]  # by name; the kernel is the one that is public
 
 
 def walk(blocks: list[Block]) -> Iterator[Operation]:
-    """All operations of these blocks, those of inner regions after the operation that holds them."""
+    """Yield all operations of these blocks, those of inner regions after the operation that holds them."""
     for block in blocks:
         for operation in block.operations:
             yield operation

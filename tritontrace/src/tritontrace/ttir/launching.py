@@ -47,7 +47,7 @@ class _Sentence(MessageError, RuntimeError):
 
 
 class KernelFault(_Sentence):
-    """The kernel did what would crash a GPU, and was stopped before. `fault` says what and where.
+    """Raised where a kernel was stopped before an access that would crash a GPU. `fault` says what and where.
 
     >>> from tritontrace import KernelFault
     >>> with trace():
@@ -64,7 +64,7 @@ class KernelFault(_Sentence):
 
 
 class KernelError(_Sentence):
-    """A kernel could not be launched, or cannot run here: one sentence with the line. `message` says it as data.
+    """Raised, with a message and its line, where a kernel cannot be launched, or cannot run here. `message` says it as data.
 
     >>> with trace():
     ...     _ = copy[(4,)](x, y, BLOCK=256)
@@ -75,7 +75,7 @@ class KernelError(_Sentence):
 
 
 class Uncompilable(KernelError, CompilationError):
-    """A kernel that the compiler refuses, whatever the GPU: which one, and why. It is Triton's own error as well."""
+    """Raised for a kernel that the compiler refuses, whatever the GPU. It is Triton's own error as well."""
 
     def __init__(self, sentence: Message, kernel: str):
         RuntimeError.__init__(self, sentence)
@@ -86,15 +86,15 @@ class Uncompilable(KernelError, CompilationError):
 
 
 class AssertionRefused(Uncompilable, CompileTimeAssertionFailure):
-    """A kernel whose static_assert does not hold."""
+    """Raised for a kernel whose static_assert fails."""
 
 
 class ConstructRefused(Uncompilable, UnsupportedLanguageConstruct):
-    """A kernel with Python that Triton does not have."""
+    """Raised for a kernel with Python that Triton does not support."""
 
 
 def uncompilable(sentence: Message, kernel: str, error: BaseException | None) -> Uncompilable:
-    """The refusal of a kernel, as the class of error that Triton raised."""
+    """Return the exception for a refused kernel, derived from the class of error that Triton raised."""
     while error is not None:
         for triton_s, ours in (
             (CompileTimeAssertionFailure, AssertionRefused),
@@ -107,7 +107,7 @@ def uncompilable(sentence: Message, kernel: str, error: BaseException | None) ->
 
 
 class Hazardous(KernelError):
-    """A launch in Gluon went wrong in some order; `hazards` say how, the most telling first."""
+    """Raised where a Gluon launch has faults in some execution order; `hazards` has them, the most telling first."""
 
     def __init__(self, hazards: list[Hazard]):
         super().__init__(hazards[0].sentence)
@@ -131,7 +131,7 @@ class Site:
 
 
 def bind(function: Callable, args: tuple, options: dict[str, Any], launch_options: set[str]) -> dict[str, Any]:
-    """The kernel's arguments by name, defaults included. Raises KernelError if they do not fit its parameters.
+    """Bind the kernel's arguments by name, defaults included. Raises KernelError if they do not fit its parameters.
 
     launch_options   keywords that are not for the kernel: num_warps and the like
     """
@@ -155,7 +155,7 @@ def is_descriptor(value: Any) -> bool:
 
 
 def tensors_in(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors that a kernel reaches through one argument, each with a name."""
+    """Yield the tensors that a kernel reaches through one argument, each with a name."""
     if isinstance(value, tuple):
         for i, part in enumerate(value):
             yield from tensors_in(f"{name}[{i}]", part)
@@ -166,7 +166,7 @@ def tensors_in(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def plain(value: Any) -> torch.Tensor:
-    """The tensor that a pointer points into: itself, or that of an object with `data_ptr()`, such as triton.reinterpret makes.
+    """Return the tensor that a pointer points into: itself, or that of an object with `data_ptr()`, such as triton.reinterpret makes.
 
     Raises KernelError if the object holds no such tensor.
     """
@@ -181,7 +181,7 @@ def plain(value: Any) -> torch.Tensor:
 
 
 def offset_of(value: Any) -> int:
-    """The bytes from the beginning of its storage to where a pointer points."""
+    """Return the bytes from the beginning of its storage to where a pointer points."""
     tensor = plain(value)
     if tensor is value:
         return int(tensor.storage_offset()) * tensor.element_size()
@@ -202,7 +202,7 @@ def _held_by(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
 
 
 def grid_of(name: str, grid: Any, arguments: dict[str, Any]) -> Grid:
-    """The three numbers of programs that a launch of kernel `name` asks for. Raises KernelError if it asks for anything else."""
+    """Return the three numbers of programs of a launch's grid. Raises KernelError if it is malformed."""
     grid = grid(arguments) if callable(grid) else grid
     if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
         raise KernelError(say("launch.grid.no_tuple", kernel=name, grid=repr(grid)))
@@ -224,7 +224,7 @@ def grid_of(name: str, grid: Any, arguments: dict[str, Any]) -> Grid:
 
 
 def check_threads(name: str, options: dict[str, Any]) -> None:
-    """Raise KernelError if a launch of kernel `name` asks for other threads than a program may have."""
+    """Raise KernelError if a launch of kernel `name` has an invalid num_warps."""
     warps = options.get("num_warps")
     if warps is None:
         return
@@ -237,7 +237,7 @@ def check_threads(name: str, options: dict[str, Any]) -> None:
 
 
 def positions(programs: int, order: Order) -> tuple[Sequence[int] | np.ndarray, np.ndarray | None]:
-    """(the programs' numbers in the order of execution, the place of each in it). A GPU starts them x fastest; None: so do these."""
+    """Return (the programs' numbers in the order of execution, the place of each in it). A GPU starts them x fastest; None: so do these."""
     if order is None:
         return range(programs), None
     if order == "shuffled":

@@ -47,14 +47,14 @@ FORMATS = {
 
 
 def widen(bits: np.ndarray, name: str) -> np.ndarray:
-    """The float32 values of raw bits in the format `name`: exact, since each format is a part of float32."""
+    """Convert raw bits in the format `name` to float32: exact, since each format is a part of float32."""
     if name == "bf16":
         return (bits.astype(np.uint32) << 16).view(np.float32)
     return _values(name)[bits]
 
 
 def narrow(values: np.ndarray, name: str, toward_zero: bool = False) -> np.ndarray:
-    """Floats rounded to the format `name`, as raw bits: to nearest, ties to even, unless toward_zero.
+    """Round floats to the format `name`, as raw bits: to nearest, ties to even, unless toward_zero.
 
     bf16 overflows to infinity; an fp8 saturates at its largest number, as `cvt.satfinite` of sm_89 does.
     """
@@ -65,7 +65,7 @@ def narrow(values: np.ndarray, name: str, toward_zero: bool = False) -> np.ndarr
 
 
 def to_odd(values: np.ndarray) -> np.ndarray:
-    """float64 cut to float32, with the last bit set where anything was lost: rounding this once more is as if once.
+    """Round float64 to float32 to odd (the last bit is set where anything was lost): rounding again is then as if rounding once.
 
     Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd".
     """
@@ -81,7 +81,7 @@ def to_odd(values: np.ndarray) -> np.ndarray:
 
 
 def upper_half(values: np.ndarray) -> np.ndarray:
-    """The first 16 bits of float32 numbers, the last of them set where the rest is not 0: all that an fp8 depends on."""
+    """Return the first 16 bits of float32 numbers, the last of them set where the rest is not 0: all that an fp8 depends on."""
     bits = values.view(np.uint32)
     half = bits >> 16
     half |= (bits & 0xFFFF) != 0
@@ -156,8 +156,8 @@ def _finite(name: str) -> np.ndarray:
 
 
 def to_integer(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Floats cut to integers as PTX `cvt.rzi` does: what does not fit saturates. 8 bits are the lower half of 16. NaN is 0, or
-    the highest bit alone where floats or integers have 64 bits. (Each kind was compared with what an H200 gives.)"""
+    """Truncate floats to integers as PTX `cvt.rzi` does: what does not fit saturates. 8 bits are the lower half of 16. NaN is 0, or the
+    highest bit alone where floats or integers have 64 bits. (Each kind was compared with what an H200 gives.)"""
     if dtype.itemsize == 1:
         return to_integer(values, np.dtype(f"{dtype.kind}2")).astype(dtype)
     limits = np.iinfo(dtype)
@@ -176,7 +176,7 @@ def to_integer(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def to_float(values: np.ndarray, dtype: np.dtype, toward_zero: bool = False) -> np.ndarray:
-    """Numbers as float16, float32 or float64, to nearest unless toward_zero."""
+    """Convert numbers to float16, float32 or float64, to nearest unless toward_zero."""
     with np.errstate(over="ignore", invalid="ignore"):
         result = values.astype(dtype)
         if toward_zero:
@@ -192,7 +192,7 @@ POISON_INTEGER = 0x5A5A5A5A5A5A5A5B  # cut to the width needed: large, odd, and 
 
 
 def poison(dtype: np.dtype) -> np.ndarray:
-    """The value of a lane that nobody wrote: a scalar array."""
+    """Return the value of a lane that was never written: a scalar array."""
     if dtype.kind == "f":
         value = np.array(POISON_NAN[dtype.itemsize], f"u{dtype.itemsize}").view(dtype)
     elif dtype.kind == "b":
@@ -210,18 +210,18 @@ def is_poison(values: np.ndarray) -> np.ndarray:
 
 
 def has_nan(values: np.ndarray) -> bool:
-    """Whether any is NaN, without an array of truths: what a maximum shows."""
+    """Whether any value is NaN, without an array of truths: what a maximum shows."""
     largest = np.maximum.reduce(values, axis=None, initial=-np.inf)
     return bool(largest != largest)
 
 
 def larger(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """max.f32: a number wins over NaN. A poisoned lane keeps its NaN, so that it shows."""
+    """Compute max.f32: a number wins over NaN. A poisoned lane keeps its NaN, so that it shows."""
     return _numbers_win(np.maximum(a, b), np.fmax, a, b)
 
 
 def smaller(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """min.f32, likewise."""
+    """Compute min.f32, likewise."""
     return _numbers_win(np.minimum(a, b), np.fmin, a, b)
 
 
@@ -232,12 +232,12 @@ def _numbers_win(result: np.ndarray, skipping_nan: Callable, a: np.ndarray, b: n
 
 
 def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """x * y + z, rounded once where the product fits into float64: up to float32."""
+    """Compute x * y + z, rounded once where the product fits into float64: up to float32."""
     return wide_fma(x, y, z).astype(z.dtype)
 
 
 def wide_fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """x * y + z in float64; of float32 numbers, rounded so that rounding once more is as if once."""
+    """Compute x * y + z in float64; of float32 numbers, rounded so that rounding once more is as if once."""
     product = np.multiply(x, y, dtype=np.float64)
     total = np.asarray(product + z)
     if z.dtype.itemsize == 8 or (total.view(np.int64) & 0xFFFFFFF).all():
@@ -253,8 +253,8 @@ def wide_fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def dot(a: np.ndarray, b: np.ndarray, accumulator: np.ndarray) -> np.ndarray:
-    """a @ b + accumulator in the accumulator's dtype; float16 is summed up in float32 and rounded at the end. What a tensor core rounds on
-    the way is for the caller."""
+    """Compute a @ b + accumulator in the accumulator's dtype; float16 is summed up in float32 and rounded at the end. What a tensor core
+    rounds on the way is for the caller."""
     dtype = accumulator.dtype
     if dtype.kind == "f":
         wide = np.float64 if dtype.itemsize == 8 else np.float32
@@ -272,7 +272,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def as_tensor(values: np.ndarray) -> torch.Tensor:
-    """The same memory as a tensor; a copy of what torch does not take or warns of, such as the result of broadcast_to."""
+    """Return the same memory as a tensor; a copy of what torch does not take or warns of, such as the result of broadcast_to."""
     values = np.asarray(values)
     if not (values.flags.c_contiguous and values.flags.writeable):
         values = values.copy()
@@ -280,12 +280,12 @@ def as_tensor(values: np.ndarray) -> torch.Tensor:
 
 
 def tf32(a: np.ndarray) -> np.ndarray:
-    """float32 as tensor cores read it where a dot does not ask for "ieee": the last 13 bits of the mantissa are dropped."""
+    """Truncate float32 to TF32, as tensor cores do where a dot does not ask for "ieee": the last 13 bits of the mantissa are dropped."""
     return (a.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def high_half(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The upper half of the product of two integers, taken as unsigned whatever their dtype (mul.hi.u)."""
+    """Return the upper half of the product of two integers, taken as unsigned whatever their dtype (mul.hi.u)."""
     unsigned = np.dtype(f"u{a.itemsize}")
     x, y = a.view(unsigned), b.view(unsigned)
     if a.itemsize < 8:
@@ -303,12 +303,12 @@ def high_half(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def fold_max(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
-    """Maximum along an axis; NaN counts only where all is NaN, or where a lane is poisoned."""
+    """Compute the maximum along an axis; NaN counts only where all is NaN, or where a lane is poisoned."""
     return _fold_numbers(values, np.maximum, np.fmax, axis, keepdims)
 
 
 def fold_min(values: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
-    """Minimum along an axis, with NaN as in `fold_max`."""
+    """Compute the minimum along an axis, with NaN as in `fold_max`."""
     return _fold_numbers(values, np.minimum, np.fmin, axis, keepdims)
 
 
@@ -420,7 +420,7 @@ _ROUNDED = {"n": np.rint, "z": np.trunc, "d": np.floor, "u": np.ceil}  # float2i
 
 
 def libdevice(symbol: str) -> Callable | None:
-    """The numpy function behind a symbol of NVIDIA's libdevice such as `__nv_fast_expf`, or None if there is none here.
+    """Return the numpy function for a symbol of NVIDIA's libdevice such as `__nv_fast_expf`, or None if there is none here.
 
     The fast ones are as exact as the others here. The result is still to be converted to the symbol's dtype.
     """

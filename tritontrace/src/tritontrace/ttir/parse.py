@@ -30,11 +30,11 @@ from tritontrace.ttir.printed import split, type_of, types_of
 
 
 class Unparsed(MessageError, ValueError):
-    """The text has a form that is not known. The message names the operation and its place."""
+    """Raised where the text has an unknown form. The message names the operation and its place."""
 
 
 def parse(text: str) -> Module:
-    """The functions of a module, by name, from what `str(module)` prints. Raises Unparsed if a part of it has no known form."""
+    """Parse what `str(module)` prints, and return its functions by name. Raises Unparsed if a part of it has no known form."""
     return _Reader(text).module()
 
 

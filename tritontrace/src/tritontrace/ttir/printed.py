@@ -44,7 +44,7 @@ def split(text: str) -> list[str]:
 
 
 def types_of(text: str) -> tuple[Type, ...]:
-    """Read a list of types, in round brackets or not."""
+    """Parse a list of types, in round brackets or not."""
     text = text.strip()
     if text[:1] == "(":
         text = text[1:-1]
@@ -53,7 +53,7 @@ def types_of(text: str) -> tuple[Type, ...]:
 
 @lru_cache(4096)
 def type_of(text: str) -> Type:
-    """Read a type such as "i1", "tensor<64x!tt.ptr<f16>, #layout>", "!tt.ptr<f32>" or, in short, "<f32>", "!tt.tensordesc<..>".
+    """Parse a type such as "i1", "tensor<64x!tt.ptr<f16>, #layout>", "!tt.ptr<f32>" or, in short, "<f32>", "!tt.tensordesc<..>".
 
     Before Triton 3.8 a descriptor is of "tensor<64x64xf32>", later of "64x64xf32", and there are pointers to blocks: their
     element is "block_ptr", and the shape is the block's. What a pointer to pointers points to is text: "!tt.ptr<f32>".
@@ -123,7 +123,7 @@ SCALED = re.compile(r"%( scale %)?, %( scale %)?, %")
 
 
 def groups(name: str, head: str) -> tuple[int, ...]:
-    """How many operands each group has, () if there is but one kind: those in square brackets are one group."""
+    """Return how many operands each group has, () if there is but one kind: those in square brackets are one group."""
     if name in MOST_OPERANDS:
         count = head.count("%")
         return (1,) * count + (0,) * (MOST_OPERANDS[name] - count)
@@ -138,7 +138,7 @@ def groups(name: str, head: str) -> tuple[int, ...]:
 
 
 def results(name: str, kinds: tuple[Type, ...]) -> tuple[Type, ...]:
-    """The types of results, of an operation that prints no arrow: as a rule those that it prints."""
+    """Return the types of results of an operation that prints no arrow: as a rule those that it prints."""
     if not kinds and name.startswith("ttg.async"):
         return (Type("token"),)  # Gluon's, of which nothing is printed
     first = kinds[0]
@@ -161,7 +161,7 @@ POLICY_NAMES = {"cache_modifier": "cacheModifier", "eviction_policy": "evictionP
 
 
 def named(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes by the names that ir.py gives, and that most versions do: of how caches are used, 3.9 has one for two."""
+    """Rename attributes to the names of ir.py, which most versions use: of how caches are used, 3.9 has one for two."""
     if "operandSegmentSizes" in attributes:
         attributes["operands"] = attributes.pop("operandSegmentSizes")
     if "cachePolicy" in attributes:
@@ -190,7 +190,7 @@ def make_module(
     options: Mapping[str, Any],
     target: GPUTarget,
 ) -> str:
-    """The printed module that the front end makes of a kernel, Gluon's too. Triton's CompilationError if it cannot.
+    """Return the printed module that the front end makes of a kernel, Gluon's too. Raises Triton's CompilationError if it cannot.
 
     signature, constants, attrs   as ASTSource takes them
     options                       of the launch: num_warps, num_stages ...; overflow checks are left out unless they ask

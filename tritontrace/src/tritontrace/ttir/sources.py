@@ -29,7 +29,7 @@ LONGEST = 100  # letters of a line that a sentence shows
 
 @dataclass(frozen=True)
 class Source:
-    """The text of one function.
+    """The source text of one function, and its place in a file.
 
     first_line   the line of its `def` in the file, or in the cell
     lines        the text from the `def` on
@@ -45,21 +45,21 @@ class Source:
 
     @property
     def shown_from(self) -> int:
-        """The number of its `def` in sentences: what JupyterLab shows beside a line of a cell; of a file, whose kernels are looked up by
-        name, 1."""
+        """Return the number of its `def` in sentences: what JupyterLab shows beside a line of a cell; of a file, whose kernels are looked
+        up by name, 1."""
         return self.first_line if in_a_cell(self.file) else 1
 
     def line(self, file_line: int) -> int:
-        """The number of a line of the file or cell, as sentences say it."""
+        """Convert a line number of the file or cell to that of sentences."""
         return file_line - self.first_line + self.shown_from
 
     def text(self, line: int) -> str:
-        """The line with that number as sentences show it: its code, of a long one the beginning."""
+        """Return the line with that number as sentences show it: its code, of a long one the beginning."""
         code = code_of(dict(self.numbered()).get(line, ""))
         return code if len(code) <= LONGEST else f"{code[: LONGEST - 4]} ..."
 
     def numbered(self) -> Iterator[tuple[int, str]]:
-        """Each line with its number in sentences, beginning with the `def`."""
+        """Yield each line with its number in sentences, beginning with the `def`."""
         return enumerate(self.lines, start=self.shown_from)
 
     def has(self, file_line: int) -> bool:
@@ -68,7 +68,7 @@ class Source:
 
 @lru_cache(maxsize=4096)  # each specialisation of a kernel asks for the same lines
 def code_of(line: str) -> str:
-    """A line of a source without its comment and the space around it."""
+    """Return a line of a source without its comment and the space around it."""
     if "#" not in line:
         return line.strip()
     try:
@@ -81,12 +81,12 @@ def code_of(line: str) -> str:
 
 
 def in_a_cell(file: str) -> bool:
-    """Whether a file's name is one that Jupyter, or who runs a notebook's code, gives to a cell."""
+    """Whether a file's name is that of a notebook's cell."""
     return file.startswith("<") or "ipykernel" in file
 
 
 def source_of(kernel: Any) -> Source:
-    """The text of a `@triton.jit` function from its `def` on, as it was when it was decorated."""
+    """Return the Source of a `@triton.jit` function from its `def` on, as it was when it was decorated."""
     jit = jit_function(kernel)
     lines = jit.src.splitlines(keepends=True)
     # Triton 3.4 keeps the text from the `def` on only
@@ -98,14 +98,14 @@ def source_of(kernel: Any) -> Source:
 
 @cache
 def unread(kernel: JITFunction) -> tuple[str, ...]:
-    """The parameters, constants left out, that no line of a kernel uses."""
+    """Return the parameters, constants left out, that no line of a kernel uses."""
     nodes = [node for statement in kernel.parse().body[0].body for node in ast.walk(statement)]  # pyright: ignore[reportAttributeAccessIssue]
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
     return tuple(p.name for p in kernel.params if not p.is_constexpr and p.name not in used)
 
 
 def functions_of(kernel: JITFunction, arguments: Iterable[Any] = ()) -> list[JITFunction]:
-    """The kernel and all that it calls by a name or is given, transitively."""
+    """List the kernel and all that it calls by a name or is given, transitively."""
     found = [kernel, *(value for value in arguments if isinstance(value, JITFunction))]
     for function in found:  # grows
         closure = inspect.getclosurevars(function.fn)
@@ -121,8 +121,8 @@ _jit_functions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # by fu
 
 
 def jit_function(kernel: Any) -> JITFunction:
-    """The kernel as the compiler takes it. Under TRITON_INTERPRET `@triton.jit` makes objects of another kind, which know
-    neither source nor parameters, and so are the functions of triton.language that are written in Triton."""
+    """Return the kernel as a JITFunction, as the compiler takes it. Under TRITON_INTERPRET `@triton.jit` makes objects of another kind,
+    which know neither source nor parameters, and so are the functions of triton.language that are written in Triton."""
     if isinstance(kernel, JITFunction):
         return kernel
     if kernel.fn not in _jit_functions:
@@ -147,7 +147,7 @@ def _with_compiled_globals(function: types.FunctionType) -> types.FunctionType:
 
 @contextmanager
 def compiled_language() -> Iterator[None]:
-    """Take functions of triton.language that are written in Triton as the compiler takes them, while this is open."""
+    """Replace functions of triton.language that are written in Triton by their JITFunctions inside the block."""
     replaced = []
     for module in _language_modules() if interpreter.InterpretedFunction in map(type, vars(tl).values()) else ():
         for name, value in list(vars(module).items()):

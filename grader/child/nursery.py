@@ -1,0 +1,115 @@
+"""One process that has torch and Triton loaded and forks a zygote for each worker of a class: they are loaded once for all of them.
+
+    worker ──three descriptors──▶ nursery ──fork──▶ zygote ◀──requests, replies──▶ worker
+
+The nursery hears of nothing but descriptors. No answer, no case and no secret comes to it, so it has none to hand on, and what
+happens in one zygote changes nothing that another is forked from. A zygote keeps its own worker's pipes alone: nobody below it
+can ask for another one.
+
+Bubblewrap around a nursery would be one for the submissions of all workers. So where bubblewrap works there is none, and each zygote
+starts by itself, in a sandbox of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import weakref
+from typing import IO
+
+from grader.child import sandbox, zygote
+
+
+class Nursery:
+    """The process, started at once. `door` is where zygotes are asked for: a process that has it can start a Forked."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="grader-")
+        self.door, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "grader.child.nursery"],
+            stdin=inside,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=sandbox.environment(self.folder),
+            start_new_session=True,  # Ctrl-C is the judge's
+        )
+        inside.close()
+
+    def close(self) -> None:
+        """End it and all zygotes that it has forked."""
+        self.process.kill()
+        self.process.wait()
+        self.door.close()
+        zygote.remove(self.folder)
+
+
+class Forked:
+    """A zygote that a nursery has forked, with the part of Popen's face that is made use of. Raises OSError or EOFError if there is no
+    nursery any more, or if it gives no answer by the deadline."""
+
+    def __init__(self, door: socket.socket, complaints: IO[bytes], deadline: float) -> None:
+        (asked, requests), (replies, answered) = os.pipe(), os.pipe()
+        self.stdin, self.stdout = os.fdopen(requests, "wb"), os.fdopen(replies, "rb")
+        try:
+            socket.send_fds(door, [b"zygote"], [asked, answered, complaints.fileno()])
+        finally:
+            os.close(asked)
+            os.close(answered)
+        self.pid = int(zygote.receive(self.stdout, deadline))
+        self.descriptor = os.pidfd_open(self.pid)  # a number may become another process's, a descriptor does not
+        weakref.finalize(self, os.close, self.descriptor)
+
+    def poll(self, seconds: float | None = 0.0) -> int | None:
+        """0 if it has ended, else None."""
+        return 0 if select.select([self.descriptor], [], [], seconds)[0] else None
+
+    def wait(self) -> None:
+        """Wait for its end."""
+        self.poll(None)
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.descriptor, signal.SIGKILL)
+
+
+def main() -> None:
+    """Load what zygotes need, then fork one for each who asks, until nobody is left to ask."""
+    zygote.load()
+    door = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    while descriptors := socket.recv_fds(door, 16, 3)[1]:
+        with contextlib.suppress(ChildProcessError):  # of those that have ended
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        with contextlib.suppress(
+            OSError
+        ):  # no memory for another: whoever asked reads the end of a pipe, and starts one alone
+            if os.fork() == 0:
+                try:
+                    _become_zygote(*descriptors)
+                finally:
+                    os._exit(0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _become_zygote(requests: int, replies: int, complaints: int) -> None:
+    ctypes.CDLL(None).prctl(zygote.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    os.dup2(complaints, 2)
+    zygote.only([requests, replies])
+    answers = os.fdopen(replies, "wb")
+    zygote.send(answers, str(os.getpid()).encode())
+    zygote.serve(os.fdopen(requests, "rb"), answers)
+
+
+if __name__ == "__main__":
+    main()
