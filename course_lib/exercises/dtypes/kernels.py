@@ -15,7 +15,10 @@ from course_lib.exercises.dtypes.mistakes import any_of, if_plain_is_right
 
 
 def square_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Return the error bound: three roundings to the result's dtype, of subnormal numbers too, or eight in float32: (sqrt(scale) * x)² has six."""
+    """Return the error bound: three roundings to the result's dtype, of subnormal numbers too, or eight in float32.
+
+    (sqrt(scale) * x)² has six.
+    """
     info = torch.finfo(dtype)
     return max(1.5 * info.eps, 4 * EPS32) * expected.abs() + 1.5 * info.tiny * info.eps
 
