@@ -37,7 +37,7 @@ PAGE = """<!doctype html><meta charset=utf-8><meta name=color-scheme content="li
 <body style='font: 14px sans-serif; margin: 8px'>"""
 DARK = "--blink-settings=preferredColorScheme=0"
 # of a page in the browser, in pixels
-SIZES = {"verdict": (920, 400), "verdict_dark": (920, 400), "feedback": (920, 690), "report": (1200, 790)}
+SIZES = {"verdict": (920, 400), "verdict_dark": (920, 400), "feedback": (920, 690), "report": (1200, 1140)}
 
 
 def verdict() -> str:

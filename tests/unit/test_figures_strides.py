@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from pictures import as_shown, words
 
@@ -119,7 +120,12 @@ def test_walks_say_what_torch_says_of_view(picture):
 def test_views_of_one_storage_colours_what_each_view_reads(picture):
     read = {"x.T": 24, "x[1:3]": 12, "x[:, 2:5]": 12, "x[::2, ::3]": 4, "x[1].expand(4, 6)": 6}
     for ax in picture("views_of_one_storage").axes:
-        coloured = sum(tuple(colour) != to_rgba("white") for row in ax.collections for colour in row.get_facecolor())
+        coloured = sum(
+            tuple(colour) != to_rgba("white")
+            for row in ax.collections
+            if isinstance(row, PolyCollection)
+            for colour in row.get_facecolor()
+        )
         assert coloured == read.get(ax.get_title("left").splitlines()[0], 24)
 
 

@@ -14,6 +14,7 @@ import pytest
 import torch_index
 import yaml
 
+import grader
 import make
 
 PIN = "torch==2.13.0"
@@ -26,6 +27,23 @@ def test_lab_is_the_command_s(monkeypatch):
     monkeypatch.setattr(make, "call", lambda *command: called.append(command) or 3)
     assert make.lab("--no-browser") == 3
     assert called == [("grader",), (make.PYTHON, "-m", "strides", "lab", "--no-browser")]
+
+
+def test_a_unit_s_tests_are_those_of_its_exercises():
+    asked = [
+        "-k",
+        make.selection_of("06_fusion", "fusion"),
+        "tests/grader/test_units.py",
+        "--collect-only",
+        "-q",
+        "-o",
+        "addopts=",
+    ]
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", *asked], cwd=make.ROOT, capture_output=True, text=True
+    ).stdout
+    of_exercises = set(re.findall(r"\[(\w+\.\w+)\]", listed))
+    assert of_exercises == {exercise.id for exercise in grader.exercises("06_fusion").values()}
 
 
 @pytest.fixture

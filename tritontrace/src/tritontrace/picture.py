@@ -252,7 +252,7 @@ def _around(ax: Axes) -> tuple:
 
 
 def _ticks(axis: Axis) -> list[str]:
-    """What stands at the ticks, without making them, which would take a tenth of a drawing's time."""
+    """Return the words at the ticks, without making ticks, which takes a twentieth of a drawing's time."""
     return [str(word) for word in axis.get_major_formatter().format_ticks(axis.get_majorticklocs())]
 
 
