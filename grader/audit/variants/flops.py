@@ -224,7 +224,9 @@ WRONG = [
         ("return batch * heads * flops", "return heads * flops"),
     ),
     wrong("attention_cost", "all lengths alike", ATTENTION[1:], ("scores = n_q * n_k", "scores = n_q * n_q")),
-    wrong("attention_cost", "the softmax computes, too", ATTENTION, ("2 * 2 * n_q * n_k * d", "(4 * d + 5) * n_q * n_k")),
+    wrong(
+        "attention_cost", "the softmax computes, too", ATTENTION, ("2 * 2 * n_q * n_k * d", "(4 * d + 5) * n_q * n_k")
+    ),
     wrong("attention_cost", "the bytes of one head", ["correct.many"], ("batch * heads * elements", "elements")),
     wrong("attention_cost", "heads cut d", ["correct.many"], ("batch * heads * flops", "batch * flops")),
     wrong("attention_cost", "2 bytes", ["correct.many"], ("elements * itemsize", "elements * 2")),
