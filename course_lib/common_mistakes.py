@@ -131,7 +131,8 @@ def other_way_round(wrong: Sequence[Trial]) -> str:
     the grid has programs; else ""."""
     for trial in wrong:
         grid = trial.evidence.launches[0].grid
-        if len(trial.evidence.launches) > 1 or len(grid) < 2 or math.prod(grid[2:]) > 1:
+        # a grid of one axis ends with 1, too
+        if len(trial.evidence.launches) > 1 or len(grid) < 2 or grid[1] == 1 or math.prod(grid[2:]) > 1:
             continue
         for _, out in trial.calls:
             for stored, length in _stored_alone(out):

@@ -111,7 +111,9 @@ figures.start.explore_programs_over_elements()
 # kernel. This *host function* runs on the CPU. It has four lines: one for the sizes, one for the output, one for the
 # launch, and one for the return. Its docstring says what goes in and, after the arrow, what comes out; (n,) is a shape.
 #
-# `triton.cdiv(a, b)` is *ceiling division*: it divides and rounds up. You will meet it in every grid.
+# `triton.cdiv(a, b)` is *ceiling division*: it divides and rounds up. You will meet it in every grid. The square
+# brackets behind a kernel's name hold the number of programs, and nothing else. (If you know CUDA: there is no second
+# number for threads. The compiler shares a program's block among threads by itself.)
 
 
 # %%
@@ -171,11 +173,12 @@ def add_one(x: torch.Tensor) -> torch.Tensor:
 check("start.add_one", add_one)
 
 # %% [markdown]
-# The verdict begins with the outcome: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
-# begun*. Below it you see what cost you points, and what the check found. If your function returned wrong values, you
-# see them next to the right ones. If the exercise limits the bytes or the launches, you see two bars: one shows how
-# many your answer used, the other how many would have been enough. Click the triangle below the verdict to see which of
-# the exercise's requirements you met.
+# The verdict begins with the outcome: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; *not
+# accepted*, when something stands in the way, such as torch doing the kernel's work; or *not begun*. Below it you see
+# what cost you points, and what the check found. If your function returned wrong values, you see them next to the right
+# ones. If the exercise limits the bytes or the launches, you see two bars: one shows how many your answer used, the
+# other how many would have been enough. Click the triangle below the verdict to see which of the exercise's
+# requirements you met.
 #
 # Three further requirements earn no points of their own: your kernel must do the work, the result must be right on a
 # plain case, and the kernel must compile for a GPU. You get points only if all three hold. If one of them is not met,
@@ -188,8 +191,9 @@ check("start.add_one", add_one)
 # same result. Such a launch only *queues* the work. Python goes on at once, and `torch.cuda.synchronize()` waits until
 # the GPU is done.
 #
-# In this notebook every launch is written inside `with trace()`, whether there is a GPU or not. If you forget `with
-# trace()`, Triton wants a GPU, with the tensors on it. Otherwise the launch fails, and the error's last line says why.
+# In this notebook every launch is written inside `with trace()`, whether there is a GPU or not. Without `with trace()`,
+# a launch needs a GPU, with the tensors on it. If one of these is missing, the launch fails, and the error's last line
+# says why.
 #
 # If you are stuck, remove the first `#` in the next cell and run the cell for a hint. There are three hints; each time
 # you run the cell, you get the next, stronger one.
@@ -412,6 +416,10 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # }
 # double_kernel<<<(n + 1023) / 1024, 1024>>>(x, out, n);
 # ```
+#
+# The second number in the angle brackets, 1024 threads for each block, has no counterpart in Triton's square brackets:
+# a program has 128 threads unless the launch says otherwise, and each of them takes several elements. Where the threads
+# of a block must wait for each other, CUDA needs a line `__syncthreads()`. Triton's compiler inserts it.
 #
 # What becomes of a kernel on its way down the ladder? The next cells compile `double_kernel` for two generations of
 # GPUs. NVIDIA calls them sm_80 (which includes the A100) and sm_90 (the H100 and the H200). You do not need any of

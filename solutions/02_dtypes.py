@@ -45,7 +45,7 @@ h200 = gpu.datasheet("H200")
 print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times")
 
 # %% [markdown]
-# (The fp32 column is arithmetic on the ALUs. The other columns run on tensor cores, which add up in fp32.) Most
+# (The fp32 column is arithmetic on the ALUs. The other columns run on tensor cores, which add up in fp32 here.) Most
 # generations brought a format with fewer bits; that and tensor cores account for most of the speed-up. The table shows
 # dense products of one card, in 10¹² operations per second. It comes from NVIDIA's datasheets of these cards (K20X,
 # P100, V100, A100, H100 SXM). The numbers of the B200 come from NVIDIA's *Blackwell Architecture Technical Brief* (an
@@ -126,9 +126,9 @@ figures.dtypes.explore_bits()
 # in base 10. int8 has no exponent at all. It is a whole number from −128 to 127, and its highest bit counts −128
 # (*two's complement*).
 #
-# e4m3 is an exception to the table above. By the table, eight patterns of each sign would be infinity or NaN, and these
-# are too many for a format with only 256 patterns. So e4m3 has no infinity, and only one NaN for each sign. Therefore
-# it reaches 448, while by the table it would end at 240.
+# e4m3 is an exception to the table above. By the table, the highest exponent would stand for infinity and NaN alone.
+# That is eight patterns for each sign, and a format with 256 patterns cannot spare so many. So e4m3 has no infinity,
+# and only one NaN for each sign. Therefore it reaches 448, while by the table it would end at 240.
 
 # %% [markdown]
 # ## Range against resolution
@@ -159,7 +159,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 #
 # The price of bf16 is its resolution. The distance from a number to the next larger one is called **ulp**, *unit in the
 # last place*. Between 1 and 2 it is 2⁻¹⁰ in fp16 and 2⁻⁷ in bf16. Between 2 and 4 it is twice as large. Where is it 1?
-# In fp16 it is 1 from 1024 on, and in bf16 from 128 on.
+# In fp16 it is 1 from 1024 to 2048, and in bf16 from 128 to 256.
 
 # %% [markdown]
 # ## Rounding
@@ -407,8 +407,8 @@ for kernel in (literal, argument):
 #
 # Adam keeps a running mean of squared gradients. Write `scaled_square(x, scale)`, which returns `scale * x * x` for a
 # contiguous vector `x` in float32, float16 or bfloat16, in the same dtype. The result fits into this dtype, but x² may
-# not. torch may allocate and make views, but your kernel must do the work. (`scale` is a float argument. So unless you
-# cast, it matters in which order you multiply.) Full marks require
+# not. torch may allocate and make views, but your kernel must do the work. (`scale` is a float argument, so `scale * x`
+# is a float32, but `x * x` is not, unless you cast: it matters what you multiply first.) Full marks require
 # * the right result in three dtypes for *ragged* sizes, which no block divides ({{correct.ragged}}),
 # * the right result in float16 for numbers up to 60,000 with a small scale ({{correct.large}}), and for numbers below
 #   1e-4 with a large scale ({{correct.tiny}}),

@@ -609,12 +609,12 @@ print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} Â
 # {{exercise flops.measure}}
 #
 # Write `measure(work, gpu, warm_up, runs)`. It first calls `work()` `warm_up` times. Then it times `runs` calls, each
-# from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU`. Then it replays your
-# calls on another one: by its clock, at least half of the runs must come out right. Full marks require a time within 3
-# % of the true one
+# from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU`. (It also looks at
+# the calls that you made: if they were made on another such GPU, at least half of the runs would have to come out
+# right. So a lucky number does not pass.) Full marks require a time within 3 % of the true one
 # * for steady work ({{timed.near_the_truth.steady}}),
-# * where the first runs are slow, and where runs beyond those that you were asked for are slow, because a chip that
-#   gets warm lowers its clock ({{timed.near_the_truth.warm-up}}),
+# * on a GPU whose first runs are slow, and on one that slows down if you make more runs than you were asked for, as a
+#   chip that gets warm lowers its clock ({{timed.near_the_truth.warm-up}}),
 # * where other work disturbs some runs, early, in the middle or late ({{timed.near_the_truth.median}}),
 # * where the cache would help ({{timed.near_the_truth.cold}}).
 

@@ -30,7 +30,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## What you need
 #
-# If you wrote a kernel yesterday, go to the second one.
+# This section repeats what you know if you have written a kernel before. If so, skip it.
 #
 # A **Triton kernel** is a function that many **programs** run, each with its own number `tl.program_id(0)`. A program
 # works on whole **blocks**. `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK - 1, and arithmetic on it is

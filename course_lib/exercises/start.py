@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -164,13 +165,18 @@ def same_elements(trials: Sequence[Trial]) -> str:
     """Return a remark on a race between programs' stores, by how the stores overlap; else ""."""
     races = [(f, t.evidence.launches) for t in trials for f in t.evidence.faults if f.between == "stores"]
     stored = [
-        (footprint.written_bytes, footprint.written_distinct_bytes * launch.programs)
+        (footprint.written_bytes, footprint.written_distinct_bytes, launch.grid)
         for fault, launches in races
         for launch in launches
         for footprint in launch.footprints
         if footprint.tensor == fault.tensor
     ]
-    if stored and all(written == all_alike for written, all_alike in stored):
+    others = {math.prod(grid[1:]) for _, _, grid in stored}
+    if len(others) == 1 < max(others) and all(
+        written == distinct * math.prod(grid[1:]) for written, distinct, grid in stored
+    ):
+        stores = say("start.kernel.second_axis", programs=others.pop())
+    elif stored and all(written == distinct * math.prod(grid) for written, distinct, grid in stored):
         stores = say("start.add_one.every_program_does_it_all")
     else:
         stores = say("start.fixed_copy.blocks_overlap")
@@ -257,8 +263,11 @@ predictions = Exercise(
         miscounted(
             {
                 ("programs", 4): say("start.predictions.full_blocks_alone"),
+                ("programs", 5000): say("start.predictions.one_for_each_element"),
                 ("masked_positions", 1144): say("start.predictions.masks_one_program_too_many"),
                 ("bytes_loaded", 10_240): say("start.predictions.bytes_loaded"),
+                ("bytes_loaded", 5000): say("start.predictions.elements_loaded"),
+                ("bytes_stored", 5000): say("start.predictions.elements_stored"),
                 ("bytes_loaded", 20_000): say("start.predictions.one_dtype_for_both"),
                 ("bytes_stored", 20_480): say("start.predictions.bytes_stored"),
                 ("bytes_stored", 10_000): say("start.predictions.bytes_of_a_float"),

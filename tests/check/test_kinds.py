@@ -111,6 +111,7 @@ def test_a_parameter_that_no_line_uses_is_told_where_a_result_is_wrong():
     [
         ((2, 4, 1), 6, 20, True),
         ((4, 2, 1), 12, 10, True),
+        ((4, 1, 1), 3, 20, False),  # that may have been (4,)
         ((2, 4, 1), 8, 20, False),  # no whole number of blocks along the rows has 4 of them
         ((2, 2, 1), 6, 20, False),
         ((2, 3, 1), 6, 20, False),

@@ -114,6 +114,16 @@ def test_the_budget_of_a_masked_row_accepts_no_number():
     assert bool(budget.isfinite().all())
 
 
+def test_the_budget_of_a_square_accepts_each_order_of_its_roundings():
+    x = torch.rand(1 << 20, generator=torch.Generator().manual_seed(0)) + 0.5
+    scale = torch.tensor(0.7)
+    given = {"x": x, "scale": 0.7}
+    budget = D.kernels.square_budget(right := D.scaled_square.oracle(**given), torch.float32, given)
+    for squared in (scale * x * x, x * x * scale, (scale.sqrt() * x) * (scale.sqrt() * x)):
+        assert bool(((squared.double() - right).abs() <= budget).all())
+    assert not bool(((scale * x * x * (1 + 2**-10) - right).abs() <= budget).any())
+
+
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
@@ -150,7 +160,8 @@ def shifted_by(x, m):
         ("round_to_bf16", lambda x: x & -0x10000, "cuts_off"),
         ("round_to_bf16", lambda x: (x + 0x8000) & -0x10000, "ties_up"),
         ("round_to_bf16", lambda x: (x + 0x7FFF) & -0x10000, "ties_towards_zero"),
-        ("half_sum", lambda x: x.sum(1).float(), "adds_in_float16"),
+        ("half_sum", lambda x: x.sum(1).float(), "is_rounded"),
+        ("half_sum", lambda x: x.sum(1, dtype=torch.bfloat16).float(), "is_rounded"),
         ("half_sum", lambda x: x.float().sum(1), ""),
         ("scaled_square", lambda x, scale: x * x * scale, "casts_after_the_square"),
         ("scaled_square", lambda x, scale: x * x, ""),
@@ -167,6 +178,11 @@ def shifted_by(x, m):
 def test_remarks_on_typical_mistakes(name, outputs, word):
     told = remark(name, outputs)
     assert told.id == f"dtypes.{name}.{word}" if word else told == ""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_rounded_sum_is_said_to_have_the_dtype_it_had(dtype):
+    assert remark("half_sum", lambda x: x.sum(1, dtype=getattr(torch, dtype)).float()).parameters == {"dtype": dtype}
 
 
 @pytest.mark.parametrize(

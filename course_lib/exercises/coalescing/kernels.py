@@ -15,6 +15,7 @@ from course_lib.exercises.coalescing.mistakes import (
     halves_of_blocks,
     read_several_times,
     short_runs,
+    the_first_rows_alone,
     the_last_rows_alone,
     wasteful,
 )
@@ -135,6 +136,7 @@ column_sum = Exercise(
     bonus=[against_copy(matrix(8192, 8192), read_bytes)],
     mistakes=[
         the_last_rows_alone,
+        the_first_rows_alone,
         added_in_float16(SUMS),
         on_fault("uninitialised", say("coalescing.column_sum.starts_from_empty")),
         on_race(say("coalescing.column_sum.parts_overwrite_each_other")),

@@ -90,6 +90,25 @@ def the_last_rows_alone(trials: Sequence[Trial]) -> str:
     return say("coalescing.column_sum.the_last_rows_alone") if any(left_out) else ""
 
 
+def the_first_rows_alone(trials: Sequence[GradedTrial]) -> str:
+    """Return a remark if every wrong sum is that of the first rows of x alone, or a multiple of it for programs along an axis; else ""."""
+    repeated = set()
+    for t in trials if not any(t.evidence.faults for t in trials) else []:
+        counts = {1} | {count for launch in t.evidence.launches for count in launch.grid}
+        for arguments, output in t.calls if t.difference else []:
+            sums = arguments["x"].double().cumsum(0)[:-1]  # of the first row, the first two, ...
+            if not isinstance(output, torch.Tensor) or output.shape != sums.shape[1:]:
+                return ""
+            near = 1e-3 * (1 + sums.abs())
+            fit = [n for n in counts if bool(((n * sums - output).abs() <= n * near).all(1).any())]
+            if not fit:
+                return ""
+            repeated.add(min(fit) > 1)
+    if len(repeated) != 1:
+        return ""
+    return say(f"coalescing.column_sum.the_first_rows_{'again' if repeated.pop() else 'alone'}")
+
+
 def read_several_times(trials: Sequence[GradedTrial]) -> str:
     """Return a remark if x is read more than once, on average, in each case whose sums are wrong, else ""."""
     wrong = [t for t in trials if t.difference and t.evidence.launches]

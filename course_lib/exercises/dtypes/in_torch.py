@@ -122,12 +122,12 @@ round_to_bf16 = Exercise(
 
 
 def rounded_at_the_end(trials: Sequence[Trial]) -> str:
-    """Return a remark if all sums of the first case are float32s that a float16 could hold, else ""."""
-    sums = outputs_of(trials, "plain")
-    rounded = sums and all(
-        o.dtype == torch.float32 and o.numel() > 1 and torch.equal(o, o.half().float()) for o in sums
-    )
-    return say("dtypes.half_sum.adds_in_float16") if rounded else ""
+    """Return a remark if all sums of the first case are float32s that bfloat16, or else float16, could hold; else ""."""
+    sums = [o for o in outputs_of(trials, "plain") if o.numel() > 1]
+    for dtype in ("bfloat16", "float16") if sums else ():  # the coarser one first: the other may hold its numbers, too
+        if all(o.dtype == torch.float32 and torch.equal(o, o.to(getattr(torch, dtype)).float()) for o in sums):
+            return say("dtypes.half_sum.is_rounded", dtype=dtype)
+    return ""
 
 
 half_sum = Exercise(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
+from course_lib.criteria import EPS32, Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import Drawing, against_copy
 from course_lib.exercises.dtypes.cases import sizes
@@ -15,9 +15,12 @@ from course_lib.exercises.dtypes.mistakes import any_of, if_plain_is_right
 
 
 def square_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
-    """Return the error bound: three times one rounding, of subnormal numbers too."""
+    """Return the error bound: three roundings to the result's dtype, of subnormal numbers too, or eight in float32.
+
+    (sqrt(scale) * x)² has six.
+    """
     info = torch.finfo(dtype)
-    return 1.5 * info.eps * expected.abs() + 1.5 * info.tiny * info.eps
+    return max(1.5 * info.eps, 4 * EPS32) * expected.abs() + 1.5 * info.tiny * info.eps
 
 
 scaled_square = Exercise(

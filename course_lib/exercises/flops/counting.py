@@ -12,9 +12,9 @@ from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.flops.cases import named, sizes
-from course_lib.exercises.flops.mistakes import elements, every, one_addition_less, swapped, times
+from course_lib.exercises.flops.mistakes import MATMUL_BYTES, elements, every, one_addition_less, swapped, times
 from course_lib.exercises.flops.oracles import counted, gives_back_the_flops, is_the_earliest, meta, product_cost
-from course_lib.mistakes import on_exception
+from course_lib.mistakes import miscounted, on_exception
 from course_lib.workloads.counted import workload
 
 # ------------------------------------------------------------------------------------------------ counting
@@ -49,6 +49,7 @@ matmul_cost = Exercise(
         times(0.5, say("flops.matmul_cost.multiplications_alone"), product_cost, part=0),
         one_addition_less,
         elements(product_cost),
+        *MATMUL_BYTES,
     ],
 )
 
@@ -138,6 +139,19 @@ predictions = Exercise(
     cases=[fixed("six pieces of torch", "plain")],
     oracle=predicted,
     criteria=[Correct("plain", 6, say("flops.predictions.title_plain"))],
+    mistakes=[
+        miscounted(
+            {
+                ("product", 100 * 64 * 32): say("flops.predictions.a_multiply_add_is_two"),
+                ("batch of 8", 2 * 100 * 64 * 32): say("flops.predictions.one_of_eight"),
+                ("gram matrix", 2 * 100 * 100 * 64): say("flops.predictions.rows_with_rows"),
+                ("relu", 100 * 64): say("flops.predictions.no_product"),
+                ("backward", 2 * 2 * 100 * 64 * 32): say("flops.predictions.two_gradients"),
+                ("left to right", 2 * 2 * 1000**2): say("flops.predictions.right_to_left"),
+                ("left to right", 2 * 1000**3): say("flops.predictions.without_v"),
+            }
+        )
+    ],
 )
 
 

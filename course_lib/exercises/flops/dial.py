@@ -13,6 +13,7 @@ from course_lib.criteria import EPS32, GATES, Correct, CostCriterion, Traffic, c
 from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises.cases import BF16, FP32
 from course_lib.exercises.misconceptions import Misconception
+from tritontrace.results import Cause
 
 FACTOR = 0.75
 
@@ -54,6 +55,9 @@ class FlopsAnElement(CostCriterion):
             seen = say("flops.dial.seen", done=done)
             if not wanted <= done <= 1.05 * wanted:
                 expected = say("flops.dial.expected", wanted=wanted, case=trial.case.name)
+                if done < wanted:  # nothing is wasted
+                    cause = Cause("wrong", trial.case.name)
+                    return self.lost(seen, expected=expected, detail=say("flops.dial.fewer"), cause=cause)
                 return self.lost(seen, expected=expected)
         return self.earned(seen)
 

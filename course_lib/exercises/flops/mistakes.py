@@ -50,20 +50,50 @@ def is_pair(output: Any) -> bool:
     return isinstance(output, list) and len(output) == 2
 
 
-as_if_fused = mistakes.every(
-    lambda out, batch, heads, n_q, n_k, d, itemsize: (
-        is_pair(out) and out[1] == batch * heads * 2 * (n_q + n_k) * d * itemsize
-    ),
-    say("flops.attention_cost.as_if_fused"),
-)
+def moves(elements: Callable[..., int], sentence: str) -> MistakeMatcher:
+    """Make a matcher that returns `sentence` if the bytes of every cost are those of so many elements. elements: sizes -> how many."""
+    return mistakes.every(
+        lambda out, /, itemsize, **sizes: is_pair(out) and out[1] == elements(**sizes) * itemsize, sentence
+    )
 
 
-without_softmax = mistakes.every(
-    lambda out, batch, heads, n_q, n_k, d, itemsize: (
-        is_pair(out) and out[1] == batch * heads * (2 * (n_q + n_k) * d + 2 * n_q * n_k) * itemsize
+def scores_moved(times: int, sentence: str) -> MistakeMatcher:
+    """Make a matcher that returns `sentence` if every cost of attention moves `times` matrices as large as S, besides q, k, v and o."""
+    return moves(lambda batch, heads, n_q, n_k, d: batch * heads * (2 * (n_q + n_k) * d + times * n_q * n_k), sentence)
+
+
+MATMUL_BYTES = [
+    moves(lambda m, n, k: m * k + k * n, say("flops.matmul_cost.nothing_is_written")),
+    moves(lambda m, n, k: m * k + k * n + 2 * m * n, say("flops.matmul_cost.the_result_is_not_read")),
+    moves(lambda m, n, k: m * n + n * k + m * n, say("flops.matmul_cost.k_and_n_change_places")),
+    moves(lambda m, n, k: 2 * m * n * k + m * n, say("flops.matmul_cost.read_for_each_product")),
+]
+ATTENTION_COSTS = [
+    scores_moved(0, say("flops.attention_cost.as_if_fused")),
+    scores_moved(2, say("flops.attention_cost.without_the_softmax")),
+    scores_moved(3, say("flops.attention_cost.moved_three_times")),
+    moves(
+        lambda batch, heads, n_q, n_k, d: 2 * (n_q + n_k) * d + 4 * n_q * n_k,
+        say("flops.attention_cost.bytes_of_one_head"),
     ),
-    say("flops.attention_cost.without_the_softmax"),
-)
+    moves(
+        lambda batch, heads, n_q, n_k, d: batch * heads * (2 * (n_q + n_k) * d + 4 * n_q * n_q),
+        say("flops.attention_cost.scores_of_queries_with_queries"),
+    ),
+    mistakes.every(
+        lambda out, batch, heads, n_q, n_k, d, itemsize: is_pair(out) and out[0] == batch * 4 * n_q * n_k * d,
+        say("flops.attention_cost.flops_of_one_head"),
+    ),
+    *(
+        mistakes.every(
+            lambda out, batch, heads, n_q, n_k, d, itemsize, each=each: (
+                is_pair(out) and out[0] == batch * heads * n_q * n_k * (4 * d + each)
+            ),
+            say("flops.attention_cost.flops_of_the_softmax", each=each),
+        )
+        for each in range(1, 9)
+    ),
+]
 
 
 def swapped(oracle: Callable[..., Cost]) -> MistakeMatcher:

@@ -12,15 +12,14 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, run_of
 from course_lib.exercises.flops.mistakes import (
+    ATTENTION_COSTS,
     above_the_peak,
-    as_if_fused,
     elements,
     every,
     one_product_less,
     swapped,
     times,
     with_forward,
-    without_softmax,
     work_done,
 )
 from course_lib.exercises.flops.oracles import (
@@ -96,8 +95,7 @@ attention_cost = Exercise(
     ],
     mistakes=[
         swapped(attention),
-        as_if_fused,
-        without_softmax,
+        *ATTENTION_COSTS,
         elements(attention),
         times(0.5, say("flops.attention_cost.one_product"),
               attention, part=0),

@@ -13,7 +13,7 @@ from course_lib.exercises.cases import fixed
 from course_lib.exercises.strides.cases import integers
 from course_lib.exercises.strides.mistakes import gives
 from course_lib.exercises.strides.oracles import VIEWS, new_bytes, position, strides_of_a_new_tensor
-from course_lib.mistakes import on_exception
+from course_lib.mistakes import miscounted, on_exception
 
 flat_index = Exercise(
     id="strides.flat_index",
@@ -144,6 +144,24 @@ predictions = Exercise(
     cases=[fixed("ten expressions", "plain")],
     oracle=lambda: {name: new_bytes(make) for name, make in VIEWS.items()},
     criteria=[Correct("plain", 5, say("strides.predictions.title_plain"))],
+    mistakes=[
+        miscounted(
+            {
+                ("x.T.contiguous()", 4096): say("strides.predictions.elements"),
+                ("x.T.reshape(4096)", 4096): say("strides.predictions.elements"),
+                ("x[[0, 1]]", 128): say("strides.predictions.elements"),
+                ("x.half()", 4096): say("strides.predictions.elements"),
+                ("x.T", 16384): say("strides.predictions.a_transpose"),
+                ("x[:, ::2]", 8192): say("strides.predictions.a_step"),
+                ("x.contiguous()", 16384): say("strides.predictions.contiguous"),
+                ("x.T.reshape(4096)", 0): say("strides.predictions.bent"),
+                ("x.expand(10, 64, 64)", 163_840): say("strides.predictions.expanded"),
+                ("x[[0, 1]]", 0): say("strides.predictions.a_list"),
+                ("x.half()", 0): say("strides.predictions.other_bits"),
+                ("x.float()", 16384): say("strides.predictions.same_dtype"),
+            }
+        )
+    ],
 )
 
 tensor_bytes = Exercise(

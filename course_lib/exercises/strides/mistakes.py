@@ -27,6 +27,8 @@ def contiguous_alone(trials: Sequence[Trial]) -> str:
     """Return a remark if a copy is right only where x is contiguous, or out of bounds only where tiles do not divide it; else ""."""
     right, outside = {True: [], False: []}, {True: [], False: []}
     for t in trials:
+        if t.evidence.refused:  # torch may have made x contiguous
+            return ""
         contiguous = all(arguments["x"].is_contiguous() for arguments in t.inputs)
         same = [torch.equal(output, arguments["x"]) for arguments, output in _copies(t)]
         right[contiguous].append(bool(same) and all(same) and not t.evidence.faults)
@@ -38,6 +40,18 @@ def contiguous_alone(trials: Sequence[Trial]) -> str:
     if any(map(_is_of_a_store, outside[False])):
         return say("strides.strided_copy.out_has_the_strides_of_x")
     return say("strides.strided_copy.takes_x_for_contiguous")
+
+
+def windows_alone(trials: Sequence[Trial]) -> str:
+    """Return a remark if a copy is wrong where x begins inside its storage, and nowhere else, columns that lie first included; else ""."""
+    wrong, right = [], []
+    for t in trials:
+        same = len(t.calls) == len(t.inputs) and all(torch.equal(output, a["x"]) for a, output in _copies(t))
+        (right if same and not t.evidence.faults else wrong).extend(arguments["x"] for arguments in t.inputs)
+    if not wrong or not all(x.storage_offset() for x in wrong):
+        return ""
+    columns_first = any(0 < x.stride(0) < x.stride(1) for x in right)
+    return say("strides.strided_copy.windows_alone") if columns_first else ""
 
 
 def _is_of_a_store(fault: Fault) -> bool:

@@ -17,6 +17,7 @@ from course_lib.exercises.strides.mistakes import (
     cut_in_the_wrong_order,
     diagonals_alone,
     equals,
+    windows_alone,
 )
 from course_lib.mistakes import row_by_row_into_columns
 
@@ -89,5 +90,5 @@ strided_copy = Exercise(
         Correct("zero strides", 1, say("strides.strided_copy.title_zero_strides")),
         Traffic(copy_bytes, 2),
     ],
-    mistakes=[row_by_row_into_columns(lambda x: x), diagonals_alone, contiguous_alone],
+    mistakes=[row_by_row_into_columns(lambda x: x), diagonals_alone, windows_alone, contiguous_alone],
 )

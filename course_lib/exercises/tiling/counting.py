@@ -66,6 +66,26 @@ matmul_bytes = Exercise(
             say("tiling.matmul_bytes.the_other_way_round"),
         ),
         every(lambda out, **call: out == bytes_of_tiles(**call), say("tiling.matmul_bytes.whole_tiles")),
+        every(
+            lambda out, m, n, k, bm, bn, itemsize: (
+                out == itemsize * (m * k * -(-n // bm) + k * n * -(-m // bn) + m * n)
+            ),
+            say("tiling.matmul_bytes.the_other_side"),
+        ),
+        every(
+            lambda out, m, n, k, bm, bn, itemsize: out == itemsize * (m * k * (n // bn) + k * n * (m // bm) + m * n),
+            say("tiling.matmul_bytes.rounded_down"),
+        ),
+        every(
+            lambda out, m, n, k, bm, bn, itemsize: out == itemsize * (m * k + k * n + m * n),
+            say("tiling.matmul_bytes.each_once"),
+        ),
+        every(
+            lambda out, m, n, k, bm, bn, itemsize: (
+                out == itemsize * (m * k * -(-n // bn) + k * n * -(-m // bm) + 2 * m * n)
+            ),
+            say("tiling.matmul_bytes.the_result_is_not_read"),
+        ),
     ],
 )
 

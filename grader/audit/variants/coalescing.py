@@ -294,6 +294,16 @@ WRONG = [
         ("dtype=tl.float32)\n    for", "dtype=x_ptr.dtype.element_ty)\n    for"),
         ("total += tile.to(tl.float32)", "total += tile"),
     ),
+    wrong(
+        "column_sum", "no program for the last rows", [RAGGED, FLOAT16], ("triton.cdiv(M, ROWS))", "max(M // ROWS, 1))")
+    ),
+    wrong(
+        "column_sum",
+        "every part begins at row 0",
+        [PLAIN],
+        ("first = tl.program_id(1) * ROWS", "first = 0"),
+        ("ROWS, BLOCK_M, BLOCK_N = 512", "ROWS, BLOCK_M, BLOCK_N = 256"),
+    ),
     wrong("column_sum", "no row mask", [FLOAT16, RAGGED], ("(rows < M) & (cols < N)", "cols < N")),
     wrong("column_sum", "masked positions unset", [FLOAT16, RAGGED], (", other=0)", ")")),
     wrong("column_sum", "ignores the row stride", [RAGGED], ("rows * row_stride", "rows * N")),

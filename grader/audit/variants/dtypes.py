@@ -166,6 +166,12 @@ WRONG = [
     # -------------------- half_sum
     wrong("half_sum", "adds in float16", [GATE], ("x.sum(1, dtype=torch.float32)", "x.cumsum(1)[:, -1].float()")),
     wrong("half_sum", "rounds the sum to float16", [GATE], ("x.sum(1, dtype=torch.float32)", "x.sum(1).float()")),
+    wrong(
+        "half_sum",
+        "adds in bfloat16",
+        [GATE],
+        ("x.sum(1, dtype=torch.float32)", "x.sum(1, dtype=torch.bfloat16).float()"),
+    ),
     wrong("half_sum", "a float32 copy", [SUM[2]], ("x.sum(1, dtype=torch.float32)", "x.float().sum(1)")),
     wrong("half_sum", "returns float16", [GATE], ("x.sum(1, dtype=torch.float32)", "x.sum(1)")),
     wrong("half_sum", "the columns", [GATE], ("x.sum(1, dtype=torch.float32)", "x.sum(0, dtype=torch.float32)")),
@@ -383,6 +389,9 @@ HONEST = [
         ("getattr(torch, dtype).itemsize", "torch.empty(1, dtype=getattr(torch, dtype)).element_size()"),
     ),
     honest("scaled_square", "small blocks", ("4096", "256")),
+    honest(
+        "scaled_square", "the square of sqrt(scale) * x", ("x * x * scale", "tl.sqrt(scale) * x * (tl.sqrt(scale) * x)")
+    ),
     honest("scaled_square", "scale first", (".to(tl.float32)", ""), ("x * x * scale", "scale * x * x")),
     honest("scaled_square", "an explicit cast", ("x * x * scale,", "(x * x * scale).to(out_ptr.dtype.element_ty),")),
     honest(

@@ -136,6 +136,8 @@ WRONG = [
     wrong(
         "matmul_cost", "k and n change places", ["correct.other"], ("m * k + k * n + m * n", "m * n + n * k + m * n")
     ),
+    wrong("matmul_cost", "the result is read, too", COST, (" + m * n)", " + 2 * m * n)")),
+    wrong("matmul_cost", "read for each product", COST, ("m * k + k * n + m * n", "2 * m * n * k + m * n")),
     wrong("matmul_cost", "float32 whatever comes", COST, ("itemsize * (", "4 * (")),
     wrong("matmul_cost", "elements, not bytes", COST, ("itemsize * (", "(")),
     wrong("matmul_cost", "square alone", ["correct.other"], ("2 * m * n * k,", "2 * m**3,")),
@@ -145,6 +147,7 @@ WRONG = [
     wrong("predictions", "the gram matrix of rows", PREDICTED, ("2 * 64 * 64 * 100", "2 * 100 * 100 * 64")),
     wrong("predictions", "a ReLU counts", PREDICTED, ('"relu": 0', '"relu": 6400')),
     wrong("predictions", "twice forward, always", PREDICTED, ("2 * 64 * 32 * 100", "4 * 64 * 32 * 100")),
+    wrong("predictions", "the second product is left out", PREDICTED, ("2 * 1000**3 + 2 * 1000 * 1000", "2 * 1000**3")),
     wrong("predictions", "the better order", PREDICTED, ("2 * 1000**3 + 2 * 1000 * 1000", "4 * 1000 * 1000")),
     # -------------------- count_flops
     wrong("count_flops", "multiplications alone", COUNTED, ("+= 2 * out.numel()", "+= out.numel()")),
@@ -221,6 +224,11 @@ WRONG = [
         ("return batch * heads * flops", "return heads * flops"),
     ),
     wrong("attention_cost", "all lengths alike", ATTENTION[1:], ("scores = n_q * n_k", "scores = n_q * n_q")),
+    wrong(
+        "attention_cost", "the softmax computes, too", ATTENTION, ("2 * 2 * n_q * n_k * d", "(4 * d + 5) * n_q * n_k")
+    ),
+    wrong("attention_cost", "the bytes of one head", ["correct.many"], ("batch * heads * elements", "elements")),
+    wrong("attention_cost", "heads cut d", ["correct.many"], ("batch * heads * flops", "batch * flops")),
     wrong("attention_cost", "2 bytes", ["correct.many"], ("elements * itemsize", "elements * 2")),
     # -------------------- block_cost
     wrong("block_cost", "no attention", BLOCK, ("return projections + attention", "return projections")),
@@ -381,6 +389,13 @@ WRONG = [
         "measure", "the middle of an unsorted list", [MEDIAN], ("statistics.median(times)", "times[len(times) // 2]")
     ),
     wrong("measure", "a warm cache", [COLD], ("        gpu.flush()\n", "")),
+    wrong(
+        "measure",
+        "flushes after each run",
+        [COLD],
+        ("        gpu.flush()\n", ""),
+        ("times.append(gpu.clock() - start)", "times.append(gpu.clock() - start)\n        gpu.flush()"),
+    ),
     wrong("measure", "milliseconds", [STEADY, WARM, MEDIAN, COLD], ("return statistics", "return 1000 * statistics")),
 ]
 

@@ -85,6 +85,8 @@ WRONG = [
     wrong("predictions", "counts masked bytes", [TRACED], ("10_000", "10_240"), ("20_000", "20_480")),
     wrong("predictions", "one dtype for both", [TRACED], ("10_000", "20_000")),
     wrong("predictions", "masks one program too many", [TRACED], ("120,", "1144,")),
+    wrong("predictions", "a program for each element", [TRACED], ('"programs": 5', '"programs": 5000')),
+    wrong("predictions", "elements, not bytes", [TRACED], ("10_000", "5000"), ("20_000", "5000")),
     wrong("predictions", "answers true", [TRACED], ("120,", "True,")),
     wrong("predictions", "in words", [TRACED], ("10_000", '"10 000"')),
     # -------------------- add_one
@@ -93,6 +95,7 @@ WRONG = [
     wrong("add_one", "no mask on the store", [ANY, HALF], ("x + 1, mask=i < n", "x + 1")),
     wrong("add_one", "a mask that is off by one", [ANY, HALF], ("i < n", "i <= n")),
     wrong("add_one", "ignores the program id", [PLAIN], (PLACE, "tl.arange(0, BLOCK)")),
+    wrong("add_one", "threads in the grid", [PLAIN], ("triton.cdiv(n, BLOCK),", "triton.cdiv(n, BLOCK), 32")),
     wrong("add_one", "only whole blocks", [ANY, HALF], ("triton.cdiv(n, BLOCK)", "max(1, n // BLOCK)")),
     wrong("add_one", "adds two", [PLAIN], ("x + 1", "x + 2")),
     wrong("add_one", "always float32", [HALF, ONCE], ("torch.empty_like(x)", "torch.empty(n)")),

@@ -91,6 +91,8 @@ PREDICTIONS = [
     wrong("predictions", "expand copies", NEW, ('"x.expand(10, 64, 64)": 0', '"x.expand(10, 64, 64)": 163840')),
     wrong("predictions", "a list is a slice", NEW, ('"x[[0, 1]]": 512', '"x[[0, 1]]": 0')),
     wrong("predictions", "elements, not bytes", NEW, ('"x.half()": 8192', '"x.half()": 4096')),
+    wrong("predictions", "half in place", NEW, ('"x.half()": 8192', '"x.half()": 0')),
+    wrong("predictions", "float always copies", NEW, ('"x.float()": 0', '"x.float()": 16384')),
     wrong("predictions", "a step copies", NEW, ('"x[:, ::2]": 0', '"x[:, ::2]": 8192')),
     wrong("predictions", "float copies", NEW, ('"x.float()": 0', '"x.float()": "0"')),
     honest("predictions", "floats", ('"x.half()": 8192', '"x.half()": 8192.0')),
@@ -293,6 +295,8 @@ def strided_copy(x):
     return x.contiguous().clone()
 """),
     wrong("strided_copy", "copies first", [WORK], ("M, N = x.shape", "x = x.clone()\n    M, N = x.shape")),
+    wrong("strided_copy", "a contiguous copy by torch", [WORK], ("M, N = x.shape", "x = x.contiguous()\n    M, N = x.shape")),
+    wrong("strided_copy", "the offset is added twice", [STRIDED], ("stride_n, BLOCK: tl", "stride_n, offset, BLOCK: tl"), ("x_ptr + rows", "x_ptr + offset + rows"), ("x.stride(1), BLOCK", "x.stride(1), x.storage_offset(), BLOCK")),
     wrong("strided_copy", "returns x", [WORK], ("return out", "return x")),
     honest("strided_copy", "tiles of 16", ("BLOCK = 64", "BLOCK = 16")),
     honest("strided_copy", "one row a program", source="""

@@ -281,6 +281,13 @@ WRONG = [
         ("triton.cdiv(n, bn)", "n / bn"),
         ("triton.cdiv(m, bm)", "m / bm"),
     ),
+    wrong(
+        "matmul_bytes",
+        "rows and columns of a tile swapped",
+        [CUT],
+        ("triton.cdiv(n, bn)", "triton.cdiv(n, bm)"),
+        ("triton.cdiv(m, bm)", "triton.cdiv(m, bn)"),
+    ),
     wrong("matmul_bytes", "masked positions move", [CUT], ("a = m * k", "a = triton.cdiv(m, bm) * bm * k")),
     wrong("matmul_bytes", "always 4 bytes", [TRACE, CUT], ("itemsize * (", "4 * (")),
     wrong("matmul_bytes", "each once", [TRACE, CUT], (" * triton.cdiv(n, bn)", ""), (" * triton.cdiv(m, bm)", "")),
