@@ -277,9 +277,11 @@ def freeze(
 @app.command()
 def report(unit: Unit) -> None:
     """Show the gradebook of a unit, and write the class report: distributions, mistakes, what a person should look at."""
-    from grader.gradebook import results
+    from grader.gradebook import amended, results
     from grader.reporting import report as reporting
 
+    with in_a_sentence():
+        amended.require_current(grader.home(), unit)
     show_gradebook(grader.home(), unit)
     with in_a_sentence(results.NotGraded):
         path = reporting.write(grader.home(), unit)
