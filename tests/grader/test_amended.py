@@ -62,9 +62,9 @@ def test_marks_leave_only_with_the_maximum_that_they_were_given_with(monkeypatch
     assert not path.exists()
     now = term.of_class(home)
     assert [one.shares for one in now.standings] == [one.shares for one in before.standings]
-    assert {unit: [(one.exercise, one.lost, one.students) for one in costly] for unit, costly in now.costly.items()} == {
-        unit: [(one.exercise, one.lost, one.students) for one in costly] for unit, costly in before.costly.items()
-    }
+    assert {
+        unit: [(one.exercise, one.lost, one.students) for one in costly] for unit, costly in now.costly.items()
+    } == {unit: [(one.exercise, one.lost, one.students) for one in costly] for unit, costly in before.costly.items()}
 
 
 def test_a_renamed_exercise_keeps_its_marks(monkeypatch, tmp_path):
