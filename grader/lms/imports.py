@@ -330,7 +330,7 @@ def collect(
         damaged, files = [f for f in files if f.problem], [f for f in files if not f.problem]
         stamps = {f.path.parent: f for f in files if f.path.name == "timestamp.txt" and len(f.path.parts) > 1}
         chosen = _chosen(files, unit, known := enrolled.known(home), done)
-        skip = _wrapped([f.path for f in files], unit)
+        skip = _wrapped([f.path for f in files if stem_of(f.path.name)], unit)
         for handin in filter(None, (whose(f, unit, skip) for f in damaged)):
             done.rejected.setdefault(
                 known.get(handin.lms_id, handin.student), f"{_shown(handin.file)} {handin.file.problem}"

@@ -27,7 +27,7 @@ COSTLY = 3  # exercises of each unit that are named
 
 Reason = Literal["nothing", "low", "fell"]
 WORDS: dict[Reason, str] = {
-    "nothing": "handed in nothing",
+    "nothing": "handed in nothing that could be graded",
     "low": "less than half of the points",
     "fell": "a quarter of the points below the mean of earlier units",
 }
