@@ -104,6 +104,27 @@ def read_several_times(trials: Sequence[GradedTrial]) -> str:
     )
 
 
+def kept_in_float16(trials: Sequence[Trial]) -> str:
+    """Return a remark if sums of floats are off by no more than float16 rounds, and lie on its grid, on which right ones do not lie."""
+
+    def on_the_grid(sums: torch.Tensor) -> float:
+        return float((sums * 2**14 % 1 == 0).double().mean())  # float16 numbers above 1/16 are multiples of 2**-14
+
+    looks = []
+    for t in trials:
+        for arguments, output in t.calls:
+            x, sums = arguments["x"].double(), arguments["x"].double().sum(0)
+            if arguments["x"].dtype != torch.float32:
+                continue
+            if not isinstance(output, torch.Tensor) or output.shape != sums.shape:
+                return ""
+            close = (output - sums).abs().mean() <= 2**-11 * x.abs().sum(0).mean()  # bfloat16 is off by more
+            looks.append(
+                bool(close) and on_the_grid(output.double()) > 0.5 and on_the_grid(sums.float().double()) < 0.25
+            )
+    return say("coalescing.column_sum.kept_in_float16") if looks and all(looks) else ""
+
+
 def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
     """Make a matcher that returns a remark if every sum of floats is right, and sums of halves are off by more than `budget`."""
 

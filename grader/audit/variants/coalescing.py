@@ -294,6 +294,13 @@ WRONG = [
         ("dtype=tl.float32)\n    for", "dtype=x_ptr.dtype.element_ty)\n    for"),
         ("total += tile.to(tl.float32)", "total += tile"),
     ),
+    wrong(
+        "column_sum",
+        "adds in float16, whatever x is",
+        [PLAIN],
+        ("dtype=tl.float32)\n    for", "dtype=tl.float16)\n    for"),
+        ("total += tile.to(tl.float32)", "total += tile.to(tl.float16)"),
+    ),
     wrong("column_sum", "no row mask", [FLOAT16, RAGGED], ("(rows < M) & (cols < N)", "cols < N")),
     wrong("column_sum", "masked positions unset", [FLOAT16, RAGGED], (", other=0)", ")")),
     wrong("column_sum", "ignores the row stride", [RAGGED], ("rows * row_stride", "rows * N")),
