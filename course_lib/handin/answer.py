@@ -209,8 +209,8 @@ class Notebook:
     def _by_another_name(self, exercise: Exercise) -> str:
         """Return the only function in the exercise's own cells that takes what the exercise's takes, which it does not define; else ""."""
         asked = [p for s in self._given if exercise.entry in s.binds if (p := _parameters(s.node))]
-        own = (s.node for s in self._statements if s.cell.grade_id == exercise.grade_id)
-        names = {node.name for node in own if isinstance(node, ast.FunctionDef) and _parameters(node) in asked}
+        nodes = (s.node for s in self._statements if s.cell.grade_id == exercise.grade_id)
+        names = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _parameters(node) in asked}
         return names.pop() if len(names) == 1 else ""
 
     def mangled(self, exercise: Exercise) -> str:

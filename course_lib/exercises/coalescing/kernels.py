@@ -13,7 +13,7 @@ from course_lib.exercises.coalescing.mistakes import (
     DOWN_A_COLUMN,
     added_in_float16,
     halves_of_blocks,
-    kept_in_float16,
+    kept_in_16_bits,
     read_several_times,
     short_runs,
     the_last_rows_alone,
@@ -137,7 +137,7 @@ column_sum = Exercise(
     mistakes=[
         the_last_rows_alone,
         added_in_float16(SUMS),
-        kept_in_float16,
+        kept_in_16_bits,
         on_fault("uninitialised", say("coalescing.column_sum.starts_from_empty")),
         on_race(say("coalescing.column_sum.parts_overwrite_each_other")),
         read_several_times,
