@@ -222,7 +222,7 @@ def _grade(
     except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
         raise typer.Exit(print_sentence(str(error))) from None
     if rehearsed:
-        return _would_change(unit, plan.changed(), books.changes, unentered + unjudged)
+        return _would_change(unit, plan.changed(), books.changes + regrade.upcoming(home, unit), unentered + unjudged)
     show_gradebook(home, unit)
     notes += [
         f"{s}: a worker ended while it judged this; it was judged again, alone" for s in dict.fromkeys(room.ended)
