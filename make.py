@@ -379,18 +379,29 @@ def verify() -> int:
 
 def unit(name: str = "", exercise: str = "") -> int:
     setup("tests")
-    if exercise:
-        return call(PYTHON, "-m", "grader", "kill-matrix", name, "--exercise", exercise)
     units = [path.name for path in sorted((ROOT / "notebooks").iterdir()) if path.is_dir()]
     if name not in units:
         print(f"Which unit? There are: {', '.join(units)}.")
         return 2
-    tests = [f"tests/unit/test_exercises_{module_of(name)}.py", "tests/grader/test_units.py"]
+    module = module_of(name)
+    chosen = ["--exercise", exercise] if exercise else []
+    of_unit = ["-k", selection_of(name, module, exercise), "tests/grader/test_units.py"]
     return (
-        pytest(tests[0])
-        or call(PYTHON, "-m", "pytest", "-m", "not slow and not gpu", "-k", name, tests[1])
-        or call(PYTHON, "-m", "grader", "kill-matrix", name)
+        (0 if exercise else pytest(f"tests/unit/test_exercises_{module}.py"))
+        or pytest(*of_unit)
+        or call(PYTHON, "-m", "grader", "kill-matrix", name, *chosen)
     )
+
+
+def selection_of(unit: str, module: str, exercise: str = "") -> str:
+    """What pytest's -k takes for the tests of a unit and of its exercises, or of one exercise, 'matmul' or 'tiling.matmul'.
+
+    >>> selection_of("06_fusion", "fusion"), selection_of("06_fusion", "fusion", "swiglu")
+    ('06_fusion or [fusion.', '[fusion.swiglu]')
+    """
+    if exercise:
+        return f"[{module}.{exercise.rpartition('.')[2]}]"
+    return f"{unit} or [{module}."
 
 
 def module_of(unit: str) -> str:

@@ -732,6 +732,12 @@ def kill_matrix(
             console.print(f"{row.variant.exercise}, {row.variant.name}: {row.difference}", markup=False)
         for of, sentence in matrix.unused_remarks(rows):
             console.print(f"{of}: no variant draws {sentence!r}", markup=False)
+        for of in dict.fromkeys(v.exercise for v in chosen):
+            for key in matrix.never_lost(of):
+                failed += 1
+                console.print(
+                    f"{of}: no variant loses {key}. Add one to grader/audit/variants, in {UNITS[unit]}.", markup=False
+                )
         failed += len(wrong)
         console.print(f"{len(rows) - len(wrong)} of {len(rows)} variants lose what they should")
     raise typer.Exit(1 if failed else 0)

@@ -1,4 +1,4 @@
-"""What the commands of `python -m grader` share: the app, arguments and options, progress bars, and how a sentence is printed."""
+"""The parts that all commands of `python -m grader` share: the app, arguments and options, progress bars, and how a sentence is printed."""
 
 from __future__ import annotations
 

@@ -157,7 +157,8 @@ def replay_once(parts: Sequence[dict[str, Any]]) -> None:
     """Replay one's own answers once, to fill this process's caches of traced and compiled kernels, which its forks inherit. A kernel that
     crashes the compiler ends this process."""
     launched = [_replayed(**{name: value for name, value in part.items() if name != "reported"})[1] for part in parts]
-    compile_every(launched, GPUS, math.inf, compiler=compiled.compile_here)
+    reported = [i for i, part in enumerate(parts) if part.get("reported")]
+    compile_every(launched, GPUS, math.inf, reported, compiled.compile_here)
     SPENT.clear()
 
 

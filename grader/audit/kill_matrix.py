@@ -74,6 +74,20 @@ class JudgedVariant:
         return seen if (key in self.lost) == (key in self.variant.loses) else f"[red]{seen or '?'}[/]"
 
 
+UNSHOWN = {
+    "compiles": "one compiler for all kernels: coalescing.row_copy and flash.one_head show it",
+    "holds.any_order.order": "past merge's gate only what errs for maxima below 0 depends on order, and few are drawn",
+}
+"""Keys of gates and criteria that some exercise's variants need not lose -> why."""
+
+
+def never_lost(exercise_id: str) -> list[str]:
+    """Return the keys of an exercise's gates and criteria that none of its variants loses, but for UNSHOWN."""
+    module, exercise = exercise_id.partition(".")[0], find(exercise_id)
+    lost = {key for v in variants.of_unit(module) if v.exercise == exercise_id for key in v.loses}
+    return [c.key for c in [*exercise.gates, *exercise.criteria] if c.key not in lost | UNSHOWN.keys()]
+
+
 def titles_of(exercise_id: str) -> dict[str, str]:
     """Map the key of each gate and criterion of an exercise to its title."""
     exercise = find(exercise_id)

@@ -58,13 +58,15 @@ def newest(folder: Path) -> Version:
     declared = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     if not heading:
         raise NotReady(f"{folder.name}/CHANGELOG.md has no version.")
-    if re.search(r"^- ", changes[: heading.start()], re.M):
+    if re.search(r"^[-*] ", changes[: heading.start()], re.M):
         raise NotReady(f"{folder.name}/CHANGELOG.md has unreleased lines: put them below a version and a date first.")
+    if not heading["date"]:
+        raise NotReady(f"{folder.name}/CHANGELOG.md has no date behind {declared}: ## {declared} - YYYY-MM-DD.")
     if heading["version"] != declared:
         other = f"its CHANGELOG.md of {heading['version']}"
         raise NotReady(f"{folder.name}/pyproject.toml speaks of version {declared}, {other}.")
     after = HEADING.search(changes, heading.end())
-    return Version(declared, heading["date"] or "", changes[heading.end() : after.start() if after else None].strip())
+    return Version(declared, heading["date"], changes[heading.end() : after.start() if after else None].strip())
 
 
 def agree(source: Path, engine: Version) -> None:
@@ -183,8 +185,12 @@ def main(folder: Path) -> int:
         print(problem, file=sys.stderr)
         return 1
     (folder / "SHA256SUMS").write_text(checksums(folder))
+    print(f"In {os.path.relpath(folder)}:")
     for path in sorted(folder.iterdir()):
-        print(f"{path.stat().st_size / 1e6:8.1f} MB  {path.name}")
+        print(f"{path.stat().st_size / 1e3:12,.0f} kB  {path.name}")
+    if not find_spec("myst_nb"):
+        print("The site's pages are not among them: `make site` installs what they need, then `make release` again.")
+    print(f"The tag v{course.number} on this commit publishes the same, by release.yml.")
     for page in CLAIMS:
         for row in old_claims((grader.ROOT / page).read_text("utf-8"), datetime.date.today()):
             print(f"{page} says this of others, and nobody has looked for {CLAIM_DAYS} days: {row}")

@@ -15,20 +15,17 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import weakref
-from typing import IO
 
 from grader.child import sandbox, zygote
 
 
 class Nursery:
-    """The process, started at once. `door` is where zygotes are asked for: a process that has it can start a Forked."""
+    """The process, started at once. `door` is where zygotes are asked for: a process that has it can start a zygote.Forked."""
 
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix="grader-")
@@ -51,36 +48,6 @@ class Nursery:
         zygote.remove(self.folder)
 
 
-class Forked:
-    """A zygote that a nursery has forked, with the part of Popen's face that is made use of. Raises OSError or EOFError if there is no
-    nursery any more, or if it gives no answer by the deadline."""
-
-    def __init__(self, door: socket.socket, complaints: IO[bytes], deadline: float) -> None:
-        (asked, requests), (replies, answered) = os.pipe(), os.pipe()
-        self.stdin, self.stdout = os.fdopen(requests, "wb"), os.fdopen(replies, "rb")
-        try:
-            socket.send_fds(door, [b"zygote"], [asked, answered, complaints.fileno()])
-        finally:
-            os.close(asked)
-            os.close(answered)
-        self.pid = int(zygote.receive(self.stdout, deadline))
-        self.descriptor = os.pidfd_open(self.pid)  # a number may become another process's, a descriptor does not
-        weakref.finalize(self, os.close, self.descriptor)
-
-    def poll(self, seconds: float | None = 0.0) -> int | None:
-        """0 if it has ended, else None."""
-        return 0 if select.select([self.descriptor], [], [], seconds)[0] else None
-
-    def wait(self) -> None:
-        """Wait for its end."""
-        self.poll(None)
-
-    def kill(self) -> None:
-        """End it, if it has not ended."""
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.descriptor, signal.SIGKILL)
-
-
 def main() -> None:
     """Load what zygotes need, then fork one for each who asks, until nobody is left to ask."""
     zygote.load()
@@ -90,9 +57,8 @@ def main() -> None:
         with contextlib.suppress(ChildProcessError):  # of those that have ended
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        with contextlib.suppress(
-            OSError
-        ):  # no memory for another: whoever asked reads the end of a pipe, and starts one alone
+        # without memory for another, whoever asked reads the end of a pipe, and starts one alone
+        with contextlib.suppress(OSError):
             if os.fork() == 0:
                 try:
                     _become_zygote(*descriptors)

@@ -29,12 +29,9 @@ import sys
 import tempfile
 import time
 import weakref
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from grader.child import sandbox
-
-if TYPE_CHECKING:
-    from grader.child.nursery import Forked
 
 GRACE = 20.0  # seconds that a reply may take beyond the child's own limit; starting a zygote takes some
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
@@ -109,8 +106,6 @@ class Zygote:
 
     def _forked(self, deadline: float) -> Forked | None:
         """A zygote of the nursery; None if there is no nursery, or none any more."""
-        from grader.child.nursery import Forked  # which imports this module
-
         try:
             return self.door and Forked(self.door, self.complaints, deadline)
         except (OSError, EOFError):
@@ -135,6 +130,36 @@ class Zygote:
         if self.folder:
             self.removed()
             self.folder = ""
+
+
+class Forked:
+    """A zygote that a nursery has forked, with the part of Popen's face that is made use of. Raises OSError or EOFError if there is no
+    nursery any more, or if it gives no answer by the deadline."""
+
+    def __init__(self, door: socket.socket, complaints: IO[bytes], deadline: float) -> None:
+        (asked, requests), (replies, answered) = os.pipe(), os.pipe()
+        self.stdin, self.stdout = os.fdopen(requests, "wb"), os.fdopen(replies, "rb")
+        try:
+            socket.send_fds(door, [b"zygote"], [asked, answered, complaints.fileno()])
+        finally:
+            os.close(asked)
+            os.close(answered)
+        self.pid = int(receive(self.stdout, deadline))
+        self.descriptor = os.pidfd_open(self.pid)  # a number may become another process's, a descriptor does not
+        weakref.finalize(self, os.close, self.descriptor)
+
+    def poll(self, seconds: float | None = 0.0) -> int | None:
+        """0 if it has ended, else None."""
+        return 0 if select.select([self.descriptor], [], [], seconds)[0] else None
+
+    def wait(self) -> None:
+        """Wait for its end."""
+        self.poll(None)
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.descriptor, signal.SIGKILL)
 
 
 def send(stream: Any, *messages: bytes | bytearray) -> None:

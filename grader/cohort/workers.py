@@ -229,7 +229,7 @@ class Local:
             raise WorkerDied("the process that judged it ended") from None
 
     def _door(self) -> socket | None:
-        """Where the next worker gets its zygote."""
+        """The door where the next worker gets its zygote; None if it starts one."""
         if sandbox.bubblewrap_works():
             return None
         with self.starting:

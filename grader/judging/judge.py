@@ -53,6 +53,7 @@ def unreadable(paths):
 UNREADABLE_ANSWER = ChildLost("unreadable")
 JudgedAnswer = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
 MOST_NAMES, LONGEST_NAME = 20, 1_000  # of files and modules that an answer could not read
+NOBODYS = -1  # a seed of hidden inputs that is no student's
 RECORD_SECONDS, REPLAY_SECONDS = 10.0, 60.0  # of CPU
 COMPILE_SECONDS = 60.0  # on the clock: compilers are processes of their own
 SUBMISSION_SECONDS = 240.0  # of CPU, for all answers of a submission and all tries: ten times an honest one
@@ -127,13 +128,12 @@ class Judge:
     def warm(self, published: Sequence[tuple[Exercise, Sequence[tuple[str, str]]]]) -> None:
         """Trace the kernels of published answers in the replay process: an answer's kernel that equals one is then cheaper.
 
-        Public cases alone are traced, with numbers that are nobody's. Where that fails, everything is judged all the same.
+        Their cases have numbers that are nobody's, hidden ones, too. Where that fails, everything is judged all the same.
         """
         self.budget, tasks = CpuBudget(), []
         for exercise, cells in published:
             if exercise.kind == "kernel" and exercise.language == "Triton" and exercise.called not in relays.ONCE:
-                tasks.append(JudgingTask(exercise, cells, 0))
-                tasks[-1].keep_public()
+                tasks.append(JudgingTask(exercise, cells, NOBODYS))
         with contextlib.suppress(NotObserved, GraderFailed, Postponed):
             self._record(tasks)
             parts = [task.to_replay() for task in tasks if not task.problem]
@@ -391,12 +391,6 @@ class JudgingTask:
         if self.exercise.called in relays.ONCE:  # no case is known where it is recorded
             self.public = list(range(len(self.cases)))
         self.hidden = [i for i in range(len(self.cases)) if i not in self.public]
-
-    def keep_public(self) -> None:
-        """Drop the hidden cases."""
-        self.cases = [self.cases[i] for i in self.public]
-        self.calls, self.fresh = ([of[i] for i in self.public] for of in (self.calls, self.fresh))
-        self.public, self.hidden = list(range(len(self.cases))), []
 
     def to_record(self, indices: Sequence[int]) -> dict[str, Any]:
         of, calls, called = self.exercise, [self.calls[i] for i in indices], self.exercise.called

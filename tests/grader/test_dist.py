@@ -56,6 +56,8 @@ def test_the_version_and_its_notes_are_the_changelog_s(tmp_path):
     [
         ("## Unreleased\n- News.\n\n## 1.2.0 - 2026-12-01\n- Older.\n", "1.2.0"),
         ("## 1.2.0 - 2026-12-01\n- A unit.\n", "1.1.0"),
+        ("## Unreleased\n* News.\n\n## 1.2.0 - 2026-12-01\n* Older.\n", "1.2.0"),
+        ("## 1.2.0\n- A unit.\n", "1.2.0"),
         ("- News.\n", "1.2.0"),
     ],
 )

@@ -35,7 +35,7 @@ def zygotes(nursery):
 
 
 def probed(zygote, value, before=""):
-    """What an answer's function returns if it returns `value`, in a child of the zygote; or a sentence."""
+    """Run a function that returns `value` in a child of the zygote: its result, or a sentence."""
     source = f"{before}\n{LOOK.format(value)}"
     part = {"cells": [["<cell 1>", source]], "entry": "probe", "calls": [[{}]], "called": "", "without": []}
     reply = zygote.ask({"role": "record", "parts": [part], "seconds": 10.0})

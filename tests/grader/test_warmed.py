@@ -18,7 +18,7 @@ from grader.cohort import canary
 from grader.judging.judge import Judge
 from grader.published import answer, solution_cell
 from tritontrace import compiled
-from tritontrace.compiled import lower
+from tritontrace.compiled import remembered
 from tritontrace.replay import load, record, wire
 from tritontrace.ttir import frontend
 
@@ -154,7 +154,7 @@ def job(kernel, gpu="sm_90", x=X, size=16, **options):
 def test_the_compiler_is_asked_no_more_of_an_equal_text_and_of_every_other_one(monkeypatch):
     asked, in_a_child = [], compiled.in_a_child
     monkeypatch.setattr(compiled, "in_a_child", lambda c, jobs, *more: asked.extend(jobs) or in_a_child(c, jobs, *more))
-    monkeypatch.setattr(lower, "_accepted", {})
+    monkeypatch.setattr(remembered, "_accepted", {})
 
     kernel = scaling("")
     first = compiled.compile_all([job(kernel)], 60)
@@ -177,5 +177,14 @@ def test_the_compiler_is_asked_no_more_of_an_equal_text_and_of_every_other_one(m
     for number, what in enumerate(others.values(), 3):
         (found,) = compiled.compile_all([what], 60)
         assert found.accepted and len(asked) == number
-    (whole,) = compiled.compile_all([(*job(kernel)[:4], True)], 60)
-    assert whole.to_the_end and len(asked) == 3 + len(others)  # more is asked of it than whether it is accepted
+
+    asked.clear()  # a whole report is asked for: it names lines
+    elsewhere = scaling("    # elsewhere\n    #")
+    report, other = ((*job(one)[:4], True) for one in (kernel, elsewhere))
+    (whole,) = compiled.compile_all([report], 60)
+    assert whole.to_the_end and whole.loads and len(asked) == 1
+    assert compiled.compile_here([report], 60) == compiled.compile_all([report], 60) == [whole] and len(asked) == 1
+    (moved,) = compiled.compile_all([other], 60)
+    assert moved.loads.keys() != whole.loads.keys() and len(asked) == 2
+    compiled.compile_all([report], 60)[0].cases.append("of a student")
+    assert compiled.compile_all([report], 60) == [whole]  # what is made of an answer stays with who asked

@@ -43,7 +43,8 @@ def words(figure: Figure) -> str:
     """All that is written in a figure outside its ticks, in one line."""
     texts = [figure.get_supxlabel(), figure.get_suptitle()]
     texts += [text.get_text() for part in (figure, *figure.axes) for text in part.texts]
-    texts += [text.get_text() for ax in figure.axes if ax.get_legend() for text in ax.get_legend().get_texts()]
+    legends = [*figure.legends, *filter(None, (ax.get_legend() for ax in figure.axes))]
+    texts += [text.get_text() for legend in legends for text in legend.get_texts()]
     texts += [ax.get_title(where) for ax in figure.axes for where in ("left", "center", "right")]
     return " ".join(texts).replace("\n", " ")
 

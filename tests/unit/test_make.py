@@ -15,6 +15,7 @@ import pytest
 import torch_index
 import yaml
 
+import grader
 import make
 
 PIN = "torch==2.13.0"
@@ -47,6 +48,23 @@ def test_the_hub_itself_gets_the_signal_that_ends_it(tmp_path):
     finally:
         process.terminate()
         process.wait(60)
+
+
+def test_a_unit_s_tests_are_those_of_its_exercises():
+    asked = [
+        "-k",
+        make.selection_of("06_fusion", "fusion"),
+        "tests/grader/test_units.py",
+        "--collect-only",
+        "-q",
+        "-o",
+        "addopts=",
+    ]
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", *asked], cwd=make.ROOT, capture_output=True, text=True
+    ).stdout
+    of_exercises = set(re.findall(r"\[(\w+\.\w+)\]", listed))
+    assert of_exercises == {exercise.id for exercise in grader.exercises("06_fusion").values()}
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ TRACING = [
         "instructions",
         "program",
         "turns",
+        "dataflow",
         "cas_loads",
         "wraps",
         "unused",

@@ -1,12 +1,13 @@
 """The trace's counts equal counts by hand."""
 
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
 from sentences import refusing
 
-from tritontrace.tracing import KernelFault, trace
+from tritontrace.tracing import KernelFault, accesses, trace
 
 F32, F16 = torch.float32, torch.float16
 
@@ -597,3 +598,38 @@ def test_bytes_that_descriptors_move():
     assert torch.equal(out, x)
     assert t.loads.described_bytes == t.loads.bytes == 4 * 20 * 12
     assert t.stores.described_bytes == 0 and t.stores.bytes == 4 * 20 * 12
+
+
+@triton.jit
+def walk(x_ptr, o_ptr, T, step, W, BLOCK: tl.constexpr):
+    p, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+    for i in range(0, T + p):  # each program has another number of turns
+        x = tl.load(x_ptr + p * 70 + i * step + lanes)
+        x += tl.load(x_ptr + 400 - i * 3 - lanes * (1 + i % 2), mask=lanes < W + i, other=0.0)
+        tl.store(o_ptr + p * BLOCK + lanes, x)
+
+
+@pytest.mark.parametrize("together", [0, 100, 1 << 16])
+@pytest.mark.parametrize("step", [-5, 0, 1, 32])
+def test_accesses_of_a_loop_that_are_counted_together(monkeypatch, step, together):
+    """Loads that go on by `step` elements in each turn, and others with another mask and, every second turn, another stride."""
+    monkeypatch.setattr(accesses, "TOGETHER", together)
+    x, o = torch.randn(900), torch.empty(3 * 64)
+    reads, sectors, lanes = np.zeros(900, int), [0, 0], np.arange(64)
+    for p, i in [(program, turn) for program in range(3) for turn in range(9 + program)]:
+        on = lanes < 20 + i
+        for number, at in enumerate((100 + p * 70 + i * step + lanes, (500 - i * 3 - lanes * (1 + i % 2))[on])):
+            np.add.at(reads, at, 1)
+            sectors[number] += sum(np.unique(warp // 8).size for warp in (at[:32], at[32:]))
+    with trace() as t:
+        walk[(3,)](x[100:], o, 9, step, 20, BLOCK=64)
+    assert t.read_counts(x).tolist() == reads.tolist()
+    first, second, store = t.launches[0].accesses
+    assert [first.sectors, second.sectors] == sectors
+    assert (first.instructions, second.instructions, store.bytes) == (30, 30, 30 * 256)
+    assert first.elements + second.elements == reads.sum() and t.launches[0].busiest_bytes == 4 * (
+        11 * 128 + sum(20 + i for i in range(11))
+    )
+    with trace() as t, pytest.raises(KernelFault):
+        walk[(3,)](x[100:], o, 900, max(step, 1), 20, BLOCK=64)  # what was done until then is counted
+    assert t.loads.elements == t.read_counts(x).sum() > 3000

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tritontrace.tracing import pattern
 from tritontrace.tracing.pattern import LAST_OF_EQUALS, Shape, Shapes, count_each
+from tritontrace.tracing.sums import Sum
 
 AXES = st.lists(st.sampled_from([1, 2, 4, 8, 16, 64]), min_size=0, max_size=3).map(tuple)
 STRIDES = st.lists(st.sampled_from([0, 1, 1, 2, 3, 8, 33, -1]), min_size=3, max_size=3)
@@ -123,16 +124,16 @@ def test_runs(offsets, mask, axes, expected):
 
 def test_a_shape_is_known_again_wherever_it_lies_and_no_other_is_taken_for_it():
     shapes, lanes, half = Shapes(), np.arange(8) * 4, np.arange(8) < 4
-    first = shapes.of("a", lanes, None, 4, (8,))
-    assert shapes.of("a", lanes + 400, None, 4, (8,)) is first, "at the same place"
-    assert shapes.of("b", lanes + 800, None, 4, (8,)) is first, "at another place"
-    masked = shapes.of("a", lanes, half, 4, (8,))
+    first = shapes.of("a", lanes[None], None, 4, (8,))
+    assert shapes.of("a", (lanes + 400)[None], None, 4, (8,)) is first, "at the same place"
+    assert shapes.of("b", (lanes + 800)[None], None, 4, (8,)) is first, "at another place"
+    masked = shapes.of("a", lanes[None], half, 4, (8,))
     assert masked is not first and masked.active.size == 4
-    assert shapes.of("a", lanes, ~half, 4, (8,)).mask.tolist() == [False] * 4 + [True] * 4
-    assert shapes.of("a", lanes, half, 4, (8,)).mask.tolist() == half.tolist()
-    assert shapes.of("b", lanes * 2, None, 4, (8,)).extent == 60
-    assert shapes.of("c", lanes, None, 4, (2, 4)).axes == (2, 4)
-    assert shapes.of("d", lanes, None, 2, (8,)).itemsize == 2
+    assert shapes.of("a", lanes[None], ~half, 4, (8,)).mask.tolist() == [False] * 4 + [True] * 4
+    assert shapes.of("a", lanes[None], half, 4, (8,)).mask.tolist() == half.tolist()
+    assert shapes.of("b", (lanes * 2)[None], None, 4, (8,)).extent == 60
+    assert shapes.of("c", lanes[None], None, 4, (2, 4)).axes == (2, 4)
+    assert shapes.of("d", lanes[None], None, 2, (8,)).itemsize == 2
 
 
 def test_shapes_are_forgotten_when_their_lanes_are_many(monkeypatch):
@@ -142,7 +143,7 @@ def test_shapes_are_forgotten_when_their_lanes_are_many(monkeypatch):
     monkeypatch.setattr(Shapes, "lanes", 0)
     shapes, remembered = Shapes(), []
     for number, lanes in enumerate((32, 32, 32, 31, 5)):
-        shapes.of("a", np.arange(lanes) * 4 * (number + 1), None, 4, (lanes,))
+        shapes.of(number, (np.arange(lanes) * 4 * (number + 1))[None], None, 4, (lanes,))
         remembered.append(len(pattern._seen))
     assert remembered == [1, 2, 1, 2, 3]
 
@@ -150,6 +151,26 @@ def test_shapes_are_forgotten_when_their_lanes_are_many(monkeypatch):
 @pytest.mark.parametrize("lanes, aligned", [([0, 4, 8], True), ([0, 4, 6], False)])
 def test_lanes_that_lie_askew(lanes, aligned):
     assert Shape(np.array(lanes) + 2, None, 4, (3,)).aligned == aligned
+
+
+def test_sums_of_rows_and_columns_are_known_again_by_their_parts():
+    shapes, rows, columns = Shapes(), np.arange(64).reshape(1, 64, 1) * 1024, np.arange(128).reshape(1, 1, 128) * 4
+    programs = np.array([0, 70_000]).reshape(2, 1, 1)
+
+    def tile(rows, columns):
+        return Sum([rows + programs, columns], np.dtype(np.int64))
+
+    def of(lanes, mask=None):
+        return shapes.of("a", lanes, mask, 4, (64, 128))
+
+    first = of(tile(rows, columns))
+    assert of(tile(rows + 77, columns + 400)) is first and of(tile(rows, columns).whole.reshape(2, -1)) is first
+    backwards = of(tile(rows, columns[..., ::-1]))
+    assert backwards is not first and backwards.relative[:2].tolist() == [508, 504]
+    assert of(tile(rows, columns)) is first
+    assert of(tile(rows * (1 + (programs > 0)), columns)) is None
+    half = np.arange(64 * 128) < 4096
+    assert of(tile(rows, columns), half).active.size == 4096 and of(tile(rows, columns)) is first
 
 
 def test_programs_alike():

@@ -14,6 +14,7 @@ comes out is read: how wide its loads are, whether it uses tensor cores and in w
     fits.py         whether it is sure to fit into shared memory, by looking
     hinted.py       whether the compiler makes use of a false promise
     warmed.py       what `kernel.warmup(...)` and a launch return without a GPU
+    remembered.py   what was said of equal kernels, in a process that compiles its own
     limit.py        compiling in a child that can be stopped
     show.py         the facts as text and as HTML
 """
@@ -40,7 +41,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 
 from tritontrace import no_triton
-from tritontrace.compiled import assembly, lower, ptx, warps
+from tritontrace.compiled import assembly, lower, ptx, remembered, warps
 from tritontrace.compiled.complaints import complaint, own_failure, refused
 from tritontrace.compiled.launch import resolve, undecorated
 from tritontrace.compiled.limit import Job, answers, in_a_child
@@ -121,30 +122,28 @@ def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
 
 
 def compile_here(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
-    """Compile as compile_all does, without limits and in this very process, which a kernel may crash: this is for one's own. Of texts
-    that are equal to those which the compiler has accepted here, compile_all asks it no more, in this process and its forks.
+    """Compile as compile_all does, without limits and in this very process, which a kernel may crash: this is for one's own. Of evaluated
+    kernels that are equal to those which the compiler has accepted here, compile_all asks it no more, in this process and its forks.
 
     >>> jobs = [(copy, (x, y, 1000), {"BLOCK": 128}, "sm_90", False)]
     >>> [found.accepted for found in compile_here(jobs, seconds=60)]
     [True]
     """
-    return [_compile(*job)[0] for job in jobs]
+    found = [_compile(*job)[0] for job in jobs]
+    for fact, (kernel, _, kwargs, gpu, *_) in zip(found, jobs, strict=True):
+        if isinstance(kernel, Front):
+            remembered.remember(fact, kernel, kwargs, _target(gpu))
+    return found
 
 
 def _known(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str, to_the_end: bool = True) -> Compiled | None:
-    """The facts of an evaluated kernel whose text is known to be accepted, where no more is asked; else None."""
-    if to_the_end or not isinstance(kernel, Front):
+    """The facts of an evaluated kernel, if they are known without asking."""
+    if not isinstance(kernel, Front):
         return None
-    target = _target(gpu)
     try:
-        shared = lower.known_shared_bytes(Text(kernel, kwargs, target), target, kernel.options)
-    except Exception:  # the compiler has more to say about this one
+        return remembered.known(kernel, kwargs, _target(gpu), to_the_end=to_the_end)
+    except Exception:  # of many kinds: the compiler has more to say about this one
         return None
-    return None if shared is None else _accepted(kernel.kernel.fn.__name__, gpu, shared)
-
-
-def _accepted(name: str, gpu: str, shared: int) -> Compiled:
-    return _within_limits(Compiled(name, gpu, True, shared_bytes=shared, to_the_end=False))
 
 
 def _target(gpu: str) -> GPUTarget:
@@ -336,7 +335,8 @@ def _compile(
             text = Text(front, arguments, target)
             if not to_the_end:
                 with contextlib.suppress(lower.ToTheEnd):
-                    return _accepted(name, gpu, lower.shared_bytes(text, target, front.options)), None
+                    shared = lower.shared_bytes(text, target, front.options)
+                    return _within_limits(Compiled(name, gpu, True, shared_bytes=shared, to_the_end=False)), None
             built = triton.compile(text, target=target, options=front.options)
     except NotThere as error:
         of_the_type = refused(places, places.of_lines(error.frames), error.message)

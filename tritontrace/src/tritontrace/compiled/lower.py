@@ -41,12 +41,6 @@ FEW = 256  # elements of a block for each thread, which has 255 registers: more 
 RESULT = re.compile(r"tt\.func public [^\n]*\) -> ")  # a kernel returns nothing
 
 
-PLACE = re.compile(
-    r" loc\(#loc\d*\)|^#loc\d* = loc\(.*\)$", re.MULTILINE
-)  # which line of a source an operation comes from
-MOST = 1_000  # texts that are remembered
-
-
 class ToTheEnd(Exception):
     """Raised for a kernel that only the assembler can accept or refuse."""
 
@@ -55,23 +49,7 @@ def shared_bytes(source: Text, target: GPUTarget, options: dict[str, Any]) -> in
     """Return the shared memory of a program in bytes. Raises the compiler's own exceptions if it refuses the kernel, and ToTheEnd."""
     if not available() or source.language != Language.TRITON:
         raise ToTheEnd
-    if len(_accepted) >= MOST:
-        _accepted.clear()
-    found = _accepted[_asked(source, target, options)] = shared_bytes_of(source.text, target, options, accepted=True)
-    return found
-
-
-# trap: the key holds all that shared_bytes_of is given; only places are left out of it, which decide nothing
-_accepted: dict[tuple[str, str, str], int] = {}  # by this process, and by those that it was forked from
-
-
-def known_shared_bytes(source: Text, target: GPUTarget, options: dict[str, Any]) -> int | None:
-    """What `shared_bytes` has said of an equal text before, wherever its lines stand; None if it has not."""
-    return _accepted.get(_asked(source, target, options)) if source.language == Language.TRITON else None
-
-
-def _asked(source: Text, target: GPUTarget, options: dict[str, Any]) -> tuple[str, str, str]:
-    return PLACE.sub("", source.text), repr(target), repr(sorted(options.items()))
+    return shared_bytes_of(source.text, target, options, accepted=True)
 
 
 @cache

@@ -15,7 +15,7 @@ launching      launcher.py  arguments are bound, the kernel compiled to TTIR and
 evaluation     evaluate.py  operations -> Python functions;  program.py  what these work on
                control.py  calls, loops, branches;  divergence.py  programs that part ways
                sites.py  lines of the module -> lines as sentences name them
-               operations.py  lane by lane;  blocks.py  whole blocks;  unused.py  dead code
+               operations.py  lane by lane;  blocks.py  whole blocks;  unused.py  dead code;  dataflow.py  ways of values
                arithmetic.py  which of them a trace uses: exact/ has another;  undefined_masks.py  masks of what nobody wrote
                sums.py  offsets that are not added up yet
                instructions.py  loads, stores, printing;  turns.py  programs that wait for one another

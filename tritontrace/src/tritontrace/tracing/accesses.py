@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from tritontrace.ttir.launching import KernelFault, Op, Site
 
 REPLACING = ("exch", "cas")  # kinds of atomics: the others may come in any order
 KEPT_BYTES = 1 << 28  # of values that a launch stores: what is more is not compared
+EVERYONE = slice(None)  # all rows of an access
+TOGETHER = 1 << 16  # lanes that are counted together
 MANY = 256  # values for one address in one operation: more are added at once, in the order of lanes, if nobody asks for each
 
 
@@ -91,12 +93,11 @@ class Hit:
     def _runs(self) -> np.ndarray:
         """(rows, runs): the item at which each run begins."""
         assert self.shape is not None
-        return self._items(self.shape.relative[:: self.shape.run])
+        return self._items(self.shape.items[:: self.shape.run])
 
-    def _items(self, offsets: np.ndarray) -> np.ndarray:
-        """The items (rows, offsets) that begin this many bytes from each row's lowest lane. An item begins there, or
-        _look has refused it."""
-        return (self.lowest // self.itemsize)[:, None] + offsets // self.itemsize
+    def _items(self, items: np.ndarray) -> np.ndarray:
+        """Return (rows, items): those so many items from each row's lowest lane. An item begins there, or _look has refused it."""
+        return (self.lowest // self.itemsize)[:, None] + items
 
     def load_to(self, bits: np.ndarray) -> None:
         """Load the lanes that hit this region into `bits` (rows of the access, lanes)."""
@@ -104,7 +105,7 @@ class Hit:
         if shape is not None and shape.run > 1:
             bits[self.rows] = self.region.items(self.itemsize, shape.run)[self._runs()].reshape(len(self.lowest), -1)
         elif shape is not None and shape.mask is None:
-            bits[self.rows] = self.region.items(self.itemsize).take(self._items(shape.relative))
+            bits[self.rows] = self.region.items(self.itemsize).take(self._items(shape.items))
         else:
             lanes, places = self.lanes(bits.shape)
             bits[lanes] = self.region.items(self.itemsize).take(places)
@@ -116,7 +117,7 @@ class Hit:
             runs = self._runs()
             self.region.items(self.itemsize, shape.run)[runs] = bits[self.rows].reshape(*runs.shape, shape.run)
         elif shape is not None and shape.mask is None:
-            self.region.items(self.itemsize)[self._items(shape.relative)] = bits[self.rows]
+            self.region.items(self.itemsize)[self._items(shape.items)] = bits[self.rows]
         else:
             lanes, places = self.lanes(bits.shape)
             self.region.items(self.itemsize)[places] = bits[lanes]
@@ -126,7 +127,9 @@ class Hit:
         rows = np.arange(access[0])[self.rows]
         if self.shape is not None:
             lane = np.arange(access[1]) if self.shape.mask is None else np.flatnonzero(self.shape.mask)
-            return (np.repeat(rows, lane.size), np.tile(lane, len(rows))), self._items(self.shape.active).reshape(-1)
+            return (np.repeat(rows, lane.size), np.tile(lane, len(rows))), self._items(self.shape.items[lane]).reshape(
+                -1
+            )
         assert self.addresses is not None
         if self.mask is None:
             row, lane = np.divmod(np.arange(self.addresses.size), access[1])
@@ -151,6 +154,16 @@ class Hit:
         return (int(row[0]), int(addresses[row[0], lane[0]])) if row.size else None
 
 
+class CountedAlike(NamedTuple):
+    """Accesses that are counted alike, wherever they begin. times: programs of each row."""
+
+    at: Instruction
+    tensor: str
+    region: Region
+    shape: Shape
+    times: int
+
+
 class Accesses:
     """Performs and counts the memory accesses of one launch. Addresses are offsets in its arena.
 
@@ -170,6 +183,7 @@ class Accesses:
         self.poisoned: set[tuple[str, int]] = set()
         self.passed = np.zeros(0, np.int32)
         self.wrapped: dict[Site, int] = {}  # products of int32 that wrapped on the way to an address: the first program
+        self._uncounted: dict[CountedAlike, list[np.ndarray]] = {}  # the lowest addresses of accesses, each a row
         self._kept = 0  # bytes of values that were stored
         self._met = np.zeros(0, np.int64)  # of each program, the turn after which its threads last met
         self._read = np.zeros(0, bool)  # whether its threads have read shared memory since
@@ -333,11 +347,8 @@ class Accesses:
         for rows, mine, lanes in _alike(addresses, mask, one_by_one=at.op == "atomic"):
             shape = None
             if lanes is None or lanes.ndim == 1:
-                first = mine.of_program(0) if isinstance(mine, Sum) else mine[0]
-                shape = self._shapes.of(at, first, lanes, at.itemsize, at.axes)
-                if not shape.same_lanes(mine):
-                    shape = None
-            numbers = programs[rows]
+                shape = self._shapes.of(at, mine, lanes, at.itemsize, at.axes)
+            numbers = programs if rows is EVERYONE else programs[rows]
             if shape is not None:
                 low = mine.of_lane(shape.lane) if isinstance(mine, Sum) else mine[:, shape.lane]
                 high = low + shape.extent
@@ -347,7 +358,8 @@ class Accesses:
                 low, high = _ends(mine, lanes)
                 high += at.itemsize
             for region, chosen, on in self._regions(at, numbers, mine, lanes, low, high):
-                whose = numbers if len(mine) < len(numbers) else numbers[chosen]  # one row for all programs
+                one_for_all = len(mine) < len(numbers)
+                whose = numbers if one_for_all or chosen is EVERYONE else numbers[chosen]
                 if shape is not None and on is lanes:
                     hit = Hit(region, at.itemsize, _these(rows, chosen), shape, lowest=low[chosen] - region.start)
                 else:
@@ -380,11 +392,12 @@ class Accesses:
     def _regions(self, at, numbers, addresses, lanes, low, high) -> Iterator[tuple[Region, Any, np.ndarray | None]]:
         """Each region with the rows that touch it, and their lanes that do: `lanes` as they are, where a row lies in one region.
         Raises KernelFault if a lane lies in none."""
+        region = self.arena.find(int(low.min()), int(high.max()))
+        if region is not None:
+            yield region, EVERYONE, lanes
+            return
         which = self.arena.which(low)
         if self._in_one(which, high).all():
-            if (which == which[0]).all():
-                yield self.arena.regions[int(which[0])], slice(None), lanes
-                return
             for number in np.unique(which):
                 yield self.arena.regions[int(number)], np.flatnonzero(which == number), lanes
             return
@@ -417,7 +430,7 @@ class Accesses:
 
     def _count(self, at: Instruction, hit: Hit, numbers: np.ndarray) -> None:
         """numbers: of the programs whose access this is; they may be more than its rows, if one row is all of theirs."""
-        region, load = hit.region, at.op == "load"
+        region = hit.region
         times = len(numbers) // len(hit.lowest)
         tensor = region.parameters.at(int(hit.lowest[0])).name
         access = self._access(tensor, at)
@@ -425,23 +438,14 @@ class Accesses:
             access.request = _widest(hit, at)
         region.refine(at.itemsize)
         if hit.shape is not None:
-            phases = np.bincount(hit.lowest % SECTOR)
-            for phase in np.flatnonzero(phases).tolist():
-                p = hit.shape.at(phase)
-                counted = p.elements, p.requests, p.sectors, p.distinct_sectors, p.useful_bytes
-                _add(access, at, int(phases[phase]) * times, *counted)
-            duplicates = p.duplicates
-            begins, ends = hit.shape.ranges
-            if 2 * begins.size <= hit.shape.active.size:
-                region.count(load, hit.lowest, begins, ends, times)
-            else:
-                region.count_each(load, hit.lowest[:, None], hit.shape.active, at.itemsize, times)
+            duplicates = hit.shape.at(int(hit.lowest[0])).duplicates
+            self._add_later(CountedAlike(at, tensor, region, hit.shape, times), hit.lowest)
         else:
             assert hit.addresses is not None
             counted, duplicates = count_each(hit.addresses, hit.mask, at.itemsize, at.axes)
             _add(access, at, times, *[int(counter.sum()) for counter in counted], instructions=len(hit.lowest))
             offsets = hit.addresses if hit.mask is None else hit.addresses[hit.mask]
-            region.count_each(load, offsets, 0, at.itemsize, times)
+            region.count_each(at.op == "load", offsets, 0, at.itemsize, times)
 
         def of_all(values: np.ndarray) -> np.ndarray:
             return values if times == 1 else np.broadcast_to(values, (len(numbers), *values.shape[1:]))
@@ -453,7 +457,7 @@ class Accesses:
                 at.site,
                 region,
                 numbers,
-                np.full(len(numbers), self.turn),
+                self.turn,
                 of_all(hit.lowest),
                 hit.shape,
                 addresses,
@@ -469,6 +473,33 @@ class Accesses:
             ),
             at.unread,
         )
+
+    def _add_later(self, what: CountedAlike, lowest: np.ndarray) -> None:
+        """Keep where an access begins in each row, until there are many to be counted together."""
+        rows = self._uncounted.setdefault(what, [])
+        rows.append(lowest)
+        if len(rows) * lowest.size * what.shape.active.size > TOGETHER:
+            self._add_up(what, self._uncounted.pop(what))
+
+    def settle(self) -> None:
+        """Bring `counted`, and the counts of regions, up to date."""
+        for what, rows in self._uncounted.items():
+            self._add_up(what, rows)
+        self._uncounted.clear()
+
+    def _add_up(self, what: CountedAlike, rows: list[np.ndarray]) -> None:
+        at, tensor, region, shape, times = what
+        lowest = np.concatenate(rows) if len(rows) > 1 else rows[0]
+        access, phases = self._access(tensor, at), np.bincount(lowest % SECTOR)
+        for phase in np.flatnonzero(phases).tolist():
+            p = shape.at(phase)
+            counted = p.elements, p.requests, p.sectors, p.distinct_sectors, p.useful_bytes
+            _add(access, at, int(phases[phase]) * times, *counted)
+        begins, ends = shape.ranges
+        if 2 * begins.size <= shape.active.size:
+            region.count(at.op == "load", lowest, begins, ends, times)
+        else:
+            region.count_each(at.op == "load", lowest[:, None], shape.active, at.itemsize, times)
 
     def _access(self, tensor: str, at: Instruction) -> Access:
         key = (tensor, at.op, at.site.kernel, at.site.line)
@@ -556,12 +587,12 @@ def _in_lanes(bits: np.ndarray, hit: Hit) -> np.ndarray:
 
 def _known(values: np.ndarray, programs: np.ndarray, otherwise: int | bool) -> np.ndarray:
     """values[program] of each; `otherwise` where there is none."""
+    if not values.size:
+        return np.full(programs.shape, otherwise)
+    if programs.max() < values.size:
+        return values[programs]
     there = programs < values.size
-    return (
-        np.where(there, values[np.where(there, programs, 0)], otherwise)
-        if values.size
-        else np.full(programs.shape, otherwise)
-    )
+    return np.where(there, values[np.where(there, programs, 0)], otherwise)
 
 
 def _spread(
@@ -593,12 +624,11 @@ def _alike(
     The active lanes are None if all are, (lanes,) if they are the same in all rows, else (rows, lanes).
     one_by_one: rows whose masks differ stay in order.
     """
-    everyone = slice(None)
     if mask is None:
-        yield everyone, addresses, None
+        yield EVERYONE, addresses, None
     elif (mask == mask[0]).all():
         if mask[0].any():
-            yield everyone, addresses, None if mask[0].all() else mask[0]
+            yield EVERYONE, addresses, None if mask[0].all() else mask[0]
     else:
         alike: dict[bytes, list[int]] = {}
         for row, bits in enumerate(np.packbits(mask, axis=1)):

@@ -23,16 +23,16 @@ import numpy as np
 from tritontrace.messages import say
 from tritontrace.tracing import blocks, control, instructions
 from tritontrace.tracing.arithmetic import FLOATS, Arithmetic
-from tritontrace.tracing.cas_loads import guesses
+from tritontrace.tracing.dataflow import Dataflow, dataflow
 from tritontrace.tracing.divergence import Registers, merged, selected
 from tritontrace.tracing.operations import NotHere, Undefined
 from tritontrace.tracing.program import FlopKey, Programs, Region, Step
 from tritontrace.tracing.sites import Sites, is_library
 from tritontrace.tracing.sums import added, moved, whole
-from tritontrace.tracing.undefined_masks import answered, deciding
-from tritontrace.tracing.unused import TERMINATORS, drop_unused, for_all, passed_on, reachable, read, repeated, uses_of
+from tritontrace.tracing.undefined_masks import answered
+from tritontrace.tracing.unused import TERMINATORS, drop_unused, reachable, uses_of
 from tritontrace.tracing.work import cost_of
-from tritontrace.tracing.wraps import on_the_way, wraps
+from tritontrace.tracing.wraps import wraps
 from tritontrace.ttir import ir
 from tritontrace.ttir.elements import itemsize
 from tritontrace.ttir.frontend import Front
@@ -68,12 +68,19 @@ class Code:
         self.talks = any(op.name == "tt.print" for op in operations)
         for function in self.module.values():
             drop_unused(function)
+        self._flows: dict[str, Dataflow] = {}
         self.waits = self._may_ask()
         self._run = self.body(front.entry, ()).run
 
     def body(self, function: ir.Function, way: tuple[tuple[ir.Function, ir.Place], ...]) -> Body:
         """Return a function of the module, as it is called by way of these places."""
         return Body(self, function, way)
+
+    def flow(self, function: ir.Function) -> Dataflow:
+        """Return the ways that values of a function of the module go, found once."""
+        if function.name not in self._flows:
+            self._flows[function.name] = dataflow(function, self.module, self.flow)
+        return self._flows[function.name]
 
     def run(self, arguments: list, programs: Programs) -> None:
         """Evaluate the kernel for a batch of programs. arguments: a value for each of the kernel's parameters."""
@@ -130,13 +137,8 @@ class Body:
         self.size = 0
         self._types: dict[str, ir.Type] = {}
         self._sums: set[int] = set()  # registers that may hold one
-        self._passed_on = passed_on(function.blocks)
-        self.uses = set().union(*map(uses_of, function.blocks))
-        self.for_all, self.repeated = for_all(function.blocks), repeated(function.blocks)
-        self.read = read(function, code.module)
-        self._on_the_way = on_the_way(function.blocks)
-        self.guesses = guesses(function, code.module)
-        self._deciding = deciding(function.blocks)
+        self._sites: dict[int, Site] = {}  # by the line
+        self.flow = code.flow(function)
         scope: dict[str, int] = {}
         self._arguments = [self.new(scope, name, kind) for name, kind in function.arguments]
         reached = reachable(function.blocks)
@@ -169,7 +171,9 @@ class Body:
         return cost_of(block.operations, self.type_of)
 
     def site(self, place: ir.Place) -> Site:
-        return self.code.sites.site((*self.way, (self.function, place)))
+        if place.line not in self._sites:
+            self._sites[place.line] = self.code.sites.site((*self.way, (self.function, place)))
+        return self._sites[place.line]
 
     def counted(self, place: ir.Place, kind: FlopKind | None) -> FlopKey | None:
         """Return the key under which floating-point operations of a kind are counted there; None if they are none."""
@@ -295,7 +299,7 @@ class Body:
     def _sum(self, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:
         """An addition whose result may stay a sum, unless it is passed on to where another value may come instead."""
         (a, b), ((name, kind),) = operands, op.results
-        out, stays = self.new(scope, name, kind), bool(kind.shape) and name not in self._passed_on
+        out, stays = self.new(scope, name, kind), bool(kind.shape) and name not in self.flow.passed_on
         size = itemsize(kind.pointee) if op.name == "tt.addptr" else 0
         if stays:
             self._sums.add(out)
@@ -326,9 +330,9 @@ class Body:
     def _lanewise(self, op: ir.Operation, scope: dict[str, int], operands: list[int], found: Any) -> Step:
         ((name, kind),) = op.results
         out, function, each = self.new(scope, name, kind), found.function, found.per_lane * prod(kind.shape)
-        if name in self._deciding:
+        if name in self.flow.deciding:
             element = self._types[op.operands[0]].element
-            function = answered(function, element, self._deciding[name], self.code.arithmetic)
+            function = answered(function, element, self.flow.deciding[name], self.code.arithmetic)
         flops: Any = self.counted(op.place, found.flops)
         if len(operands) == 2 and flops is None:
             a, b = operands
@@ -336,7 +340,7 @@ class Body:
             def step(registers: Registers, programs: Programs) -> None:
                 registers[out] = function(registers[a], registers[b])
 
-            if op.name == "arith.muli" and kind.element == "i32" and name in self._on_the_way:
+            if op.name == "arith.muli" and kind.element == "i32" and name in self.flow.on_the_way:
                 return self._told_if_it_wraps(op, step, a, b)
         elif len(operands) == 2:
             a, b = operands

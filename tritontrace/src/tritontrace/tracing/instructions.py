@@ -54,12 +54,12 @@ def _num_programs(body: Body, op: ir.Operation, scope: dict[str, int], operands:
 
 
 def _instruction(body: Body, op: ir.Operation, what: Op, kind: ir.Type) -> Instruction:
-    asks = what == "atomic" and any(name in body.uses for name, _ in op.results)
-    volatile = bool(op.attributes.get("isVolatile")) or any(name in body.guesses for name, _ in op.results)
+    asks = what == "atomic" and any(name in body.flow.used for name, _ in op.results)
+    volatile = bool(op.attributes.get("isVolatile")) or any(name in body.flow.guesses for name, _ in op.results)
     described = op.name.startswith("tt.descriptor_")
-    by_all = what == "load" and not kind.shape and any(name in body.for_all for name, _ in op.results)
-    again = what == "atomic" and any(name in body.repeated for name, _ in op.results)
-    unread = what == "load" and not any(name in body.read for name, _ in op.results)
+    by_all = what == "load" and not kind.shape and any(name in body.flow.for_all for name, _ in op.results)
+    again = what == "atomic" and any(name in body.flow.repeated for name, _ in op.results)
+    unread = what == "load" and not any(name in body.flow.read for name, _ in op.results)
     return Instruction(
         what, body.site(op.place), kind.pointee, kind.shape, described, volatile, asks, by_all, again, unread
     )

@@ -181,6 +181,7 @@ class Launcher:
         except Stuck as stuck:
             raise KernelError(what_waits(stuck, memory.batches, found.who)) from None
         finally:
+            memory.settle()
             seen.poisoned |= memory.poisoned
             launch.line_flops = _by_line(flops)
             launch.accesses = list(memory.counted.values())

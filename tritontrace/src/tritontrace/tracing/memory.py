@@ -6,6 +6,7 @@ do not depend on where torch allocated, and an address outside every storage is 
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property
@@ -193,7 +194,7 @@ class Batch:
 
     tensor     what the kernel calls the tensor
     programs   (n,) their numbers in start order, x fastest
-    turns      (n,) its turn in this launch: one for all, since programs that learn of one another run one by one
+    turn       its turn in this launch: one for all, since programs that learn of one another run one by one
     lowest     (n,) the address of each program's lowest active lane, in bytes from the start of the region
     shape      how the lanes lie from there, if all do alike; else
     passed     (n,) how many barriers each program has passed
@@ -210,7 +211,7 @@ class Batch:
         site: Site,
         region: Region,
         programs: np.ndarray,
-        turns: np.ndarray,
+        turn: int,
         lowest: np.ndarray,
         shape: Shape | None,
         addresses: np.ndarray | None = None,
@@ -226,12 +227,17 @@ class Batch:
         tensor: str = "",
     ):
         self.op: Op = op
-        self.site, self.region, self.programs, self.turns = site, region, programs, turns
+        self.site, self.region, self.programs, self.turn = site, region, programs, turn
         self.lowest, self.shape, self.addresses, self.mask = lowest, shape, addresses, mask
         self.itemsize, self.axes, self.duplicates, self.volatile = itemsize, axes, duplicates, volatile
         self.passed, self.asked, self.by_all = passed, asked, by_all
         self.tensor = tensor
         self.puts: Callable[[], np.ndarray] | None = None
+
+    @property
+    def turns(self) -> np.ndarray:
+        """(n,) the turn of each program."""
+        return np.full(self.programs.size, self.turn)
 
     @property
     def apart(self) -> np.ndarray:
@@ -292,12 +298,15 @@ class Batch:
         mask = None if self.shape is None else self.shape.mask
         return np.full(self.programs.size, threads_of(self.layout, mask))
 
-    def bytes_each(self) -> np.ndarray:
-        """(n,) bytes that each program moves."""
+    def bytes_each(self) -> int | np.ndarray:
+        """Bytes that each program moves: a number where all move as many, else (n,)."""
         if self.shape is not None:
-            return np.full(len(self.programs), self.shape.active.size * self.itemsize)
-        lanes = np.full(len(self.programs), self.apart.shape[1])
-        return (lanes if self.mask is None else np.count_nonzero(self.mask, axis=1)) * self.itemsize
+            return self.shape.active.size * self.itemsize
+        return (
+            self.apart.shape[1] * self.itemsize
+            if self.mask is None
+            else np.count_nonzero(self.mask, axis=1) * self.itemsize
+        )
 
     def pattern(self, row: int) -> Pattern:
         """Return the pattern of one program's access."""
@@ -374,10 +383,13 @@ class Steps(Sequence[Step]):
 
     def bytes_by_program(self) -> np.ndarray:
         """Bytes that each program moved, by its number."""
-        most = max((int(batch.programs.max()) for batch in self.batches), default=-1)
-        moved = np.zeros(most + 1, np.int64)
+        totals: dict[int, tuple[np.ndarray, int | np.ndarray]] = {}
         for batch in self.batches:
-            np.add.at(moved, batch.programs, batch.bytes_each())
+            _, total = totals.get(id(batch.programs), (None, 0))  # in a loop they are the same
+            totals[id(batch.programs)] = batch.programs, total + batch.bytes_each()
+        moved = np.zeros(max((int(programs.max()) for programs, _ in totals.values()), default=-1) + 1, np.int64)
+        for programs, total in totals.values():
+            np.add.at(moved, programs, total)
         return moved
 
     @cached_property
@@ -432,6 +444,7 @@ class Arena:
             offset = -(-(offset + region.nbytes + GUARD) // ALIGNMENT) * ALIGNMENT
         self.starts = np.array([region.start for region in self.regions], np.int64)
         self.ends = np.array([region.start + region.nbytes for region in self.regions], np.int64)
+        self._starts, self._ends = self.starts.tolist(), self.ends.tolist()
 
     def which(self, addresses: ArrayLike) -> np.ndarray:
         """Return the number of the last region that begins at each address or before it; -1 if none does."""
@@ -439,8 +452,8 @@ class Arena:
 
     def find(self, low: int, high: int) -> Region | None:
         """The region that holds all bytes from `low` up to and without `high`."""
-        i = int(self.which(np.int64(low)))
-        return self.regions[i] if i >= 0 and high <= self.ends[i] else None
+        i = bisect(self._starts, low) - 1
+        return self.regions[i] if i >= 0 and high <= self._ends[i] else None
 
     def nearest(self, address: int) -> Region:
         return min(self.regions, key=lambda r: max(r.start - address, address - (r.start + r.nbytes - 1)))

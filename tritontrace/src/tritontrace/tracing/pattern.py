@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import triton
 
-from tritontrace.tracing.sums import Sum
+from tritontrace.tracing.sums import Lanes, Sum
 
 LANES = 32  # of a warp: they share a request
 SECTOR = 32  # bytes
@@ -80,14 +80,18 @@ class Shape:
         self.extent = int(self.active.max()) + itemsize
         self.aligned = not (self.active % itemsize).any()
         self._patterns: dict[int, Pattern] = {}
+        self._sums: set[Lanes] = set()  # those of sums that lie like this
 
     def same_lanes(self, addresses: np.ndarray | Sum) -> bool:
-        """addresses: (programs, lanes), of which the first program's lie like this. Whether the lanes of each program do."""
-        if len(addresses) == 1:
-            return True
-        if isinstance(addresses, Sum):
-            return addresses.alike
-        return bool((addresses - addresses[:, self.lane, None] == self.relative).all())
+        """addresses: (programs, lanes). Whether the lanes of each program lie like this."""
+        if isinstance(addresses, np.ndarray):
+            return bool((addresses - addresses[:, self.lane, None] == self.relative).all())
+        if addresses.lanes is None or addresses.lanes in self._sums:
+            return addresses.lanes is not None
+        same = self.same_lanes(addresses.of_program(0)[None])
+        if same:
+            self._sums.add(addresses.lanes)
+        return same
 
     def at(self, address: int) -> Pattern:
         """Return the pattern of this access when its lowest lane is at `address`."""
@@ -98,6 +102,11 @@ class Shape:
                 self.relative.reshape(self.axes), active.reshape(self.axes), phase, self.itemsize
             )
         return self._patterns[phase]
+
+    @cached_property
+    def items(self) -> np.ndarray:
+        """(lanes,) the items from the lowest active lane to each one."""
+        return self.relative // self.itemsize
 
     @cached_property
     def run(self) -> int:
@@ -140,15 +149,19 @@ class Shapes:
         self._last: dict[object, Shape] = {}  # by the place in the kernel
 
     def of(
-        self, place: object, addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
-    ) -> Shape:
-        """addresses: (lanes,) of one program. mask: the active lanes, at least one; None for all."""
+        self, place: object, addresses: np.ndarray | Sum, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
+    ) -> Shape | None:
+        """Return the shape of an access of several programs; None where their lanes do not lie alike.
+
+        addresses: (programs, lanes). mask: (lanes,) the active ones of each program, at least one; None for all.
+        """
         shape = self._last.get(place)
         if shape is not None and (mask is None) == (shape.mask is None):
-            same = np.array_equal(addresses - addresses[shape.lane], shape.relative)
-            if same and (mask is None or shape.mask is None or np.array_equal(mask, shape.mask)):
+            same = mask is None or np.array_equal(mask, shape.mask)
+            if same and shape.same_lanes(addresses):
                 return shape
-        shape = Shape(addresses, mask, itemsize, axes)
+        first = addresses.of_program(0) if isinstance(addresses, Sum) else addresses[0]
+        shape = Shape(first, mask, itemsize, axes)
         key = (axes, itemsize, shape.relative.tobytes(), None if mask is None else mask.tobytes())
         if key not in _seen:
             if Shapes.lanes >= MAX_LANES:
@@ -157,7 +170,7 @@ class Shapes:
             _seen[key] = shape
             Shapes.lanes += shape.relative.size
         shape = self._last[place] = _seen[key]
-        return shape
+        return shape if shape.same_lanes(addresses) else None
 
 
 def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int) -> Pattern:

@@ -12,6 +12,7 @@ import numpy as np
 
 from tritontrace.tracing.accesses import Accesses
 from tritontrace.tracing.arithmetic import Arithmetic
+from tritontrace.tracing.dataflow import Dataflow
 from tritontrace.tracing.divergence import Registers
 from tritontrace.tracing.turns import Turns
 from tritontrace.tracing.work import Work
@@ -93,18 +94,9 @@ class ModuleCode(Protocol):
 
 
 class Body(Protocol):
-    """The facts that an operation may ask of the function that it stands in: evaluate.Body has it.
+    """The facts that an operation may ask of the function that it stands in: evaluate.Body has it. flow: of its values."""
 
-    uses     the values that are read there;  for_all  those single numbers among them that all threads need (unused.for_all)
-    repeated values that are computed in a loop;  guesses  results of loads that only guess what an atomic_cas finds (cas_loads.py)
-    read     those that something comes of (unused.read)
-    """
-
-    uses: set[str]
-    read: set[str]
-    for_all: set[str]
-    repeated: set[str]
-    guesses: set[str]
+    flow: Dataflow
 
     @property
     def code(self) -> ModuleCode: ...

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 FEW = 4_096  # elements: fewer are added up at once
+Lanes = tuple[tuple[tuple[int, ...], bytes], ...]
 
 
 class Sum:
@@ -51,11 +52,17 @@ class Sum:
         return total if len(total) == len(self) else np.broadcast_to(total, len(self))
 
     @cached_property
-    def alike(self) -> bool:
-        """Whether the lanes of all programs lie alike: each part differs between programs by one number for all of its lanes.
-        Other sums could, too, where parts make up for one another; they do not count."""
-        flat = [part.reshape(len(part), -1) for part in self.parts]
-        return all(len(part) == 1 or bool((part - part[:, :1] == part[0] - part[0, 0]).all()) for part in flat)
+    def lanes(self) -> Lanes | None:
+        """How the lanes of each part lie to its first one, if they do so in all programs; else None. Sums for which this is equal
+        differ by a number for each program. Others could be alike, too, where parts make up for one another; they do not count."""
+        found = []
+        for part in self.parts:
+            flat = part.reshape(len(part), -1)
+            relative = flat[0] - flat[0, 0]
+            if len(flat) > 1 and not (flat - flat[:, :1] == relative).all():
+                return None
+            found.append((part.shape[1:], relative.tobytes()))
+        return tuple(found)
 
     @cached_property
     def whole(self) -> np.ndarray:

@@ -5,6 +5,8 @@ The compiler drops these, too. What reaches memory stays, even a load whose valu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tritontrace.ttir import ir
 
 # trap: an operation whose value nobody uses is dropped, unless it reaches memory, as the compiler does; a load that
@@ -42,13 +44,16 @@ def uses_of(block: ir.Block) -> set[str]:
     return uses
 
 
-def read(function: ir.Function, module: ir.Module) -> set[str]:
-    """Names of the values of a function that something comes of: not those that go nowhere but to functions which do not read them."""
+def read(function: ir.Function, module: ir.Module, read_in: Callable[[ir.Function], set[str]]) -> set[str]:
+    """Names of the values of a function that something comes of: not those that go nowhere but to functions which do not read them.
+
+    read_in: the same of a function that it calls
+    """
     names: set[str] = set()
     for op in reversed(list(ir.walk(function.blocks))):
         if op.name == "tt.call":
             callee = module[op.attributes["callee"]]
-            reads = read(callee, module)
+            reads = read_in(callee)
             names.update(value for value, (name, _) in zip(op.operands, callee.arguments, strict=True) if name in reads)
         elif op.regions or _has_effect(op) or any(name in names for name, _ in op.results):
             names.update(op.operands)
