@@ -279,7 +279,9 @@ def hub(*options: str) -> int:
     setup("hub")
     settings = ROOT / "grader" / "hub" / "jupyterhub_config.py"
     print("JupyterHub starts; its address follows, and docs/jupyterhub.md goes on. Ctrl+C here ends it.", flush=True)
-    return call(PYTHON, "-m", "jupyterhub", "--config", settings, *options)
+    os.execv(
+        PYTHON, [str(c) for c in (PYTHON, "-m", "jupyterhub", "--config", settings, *options)]
+    )  # gets signals itself
 
 
 def tutor() -> int:

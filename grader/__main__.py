@@ -222,7 +222,7 @@ def _grade(
     except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
         raise typer.Exit(print_sentence(str(error))) from None
     if rehearsed:
-        return _would_change(unit, plan.changed(), books.changes, unentered + unjudged)
+        return _would_change(unit, plan.changed(), books.changes + regrade.upcoming(home, unit), unentered + unjudged)
     show_gradebook(home, unit)
     notes += [
         f"{s}: a worker ended while it judged this; it was judged again, alone" for s in dict.fromkeys(room.ended)
@@ -277,9 +277,11 @@ def freeze(
 @app.command()
 def report(unit: Unit) -> None:
     """Show the gradebook of a unit, and write the class report: distributions, mistakes, what a person should look at."""
-    from grader.gradebook import results
+    from grader.gradebook import amended, results
     from grader.reporting import report as reporting
 
+    with in_a_sentence():
+        amended.require_current(grader.home(), unit)
     show_gradebook(grader.home(), unit)
     with in_a_sentence(results.NotGraded):
         path = reporting.write(grader.home(), unit)

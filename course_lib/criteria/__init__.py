@@ -31,7 +31,7 @@ from course_lib.criteria.on_gpu import RightOnGPU
 from course_lib.criteria.results import GradedTrial, of_group
 from course_lib.criteria.speed import Speed
 from course_lib.evidence import SmallestFault
-from course_lib.exercise import CauseKind, Criterion, Exercise, Finding, Status, Trial, Verdict
+from course_lib.exercise import NOT_THE_RUN, CauseKind, Criterion, Exercise, Finding, Status, Trial, Verdict
 from tritontrace.results import Cause
 
 __all__ = [
@@ -202,7 +202,9 @@ def _kind(trials: Sequence[GradedTrial]) -> str:
 def _named(criterion: Criterion, finding: Finding) -> Finding:
     """The finding with what its criterion says of itself."""
     title_of_loss = finding.missed if finding.missed != finding.title else ""
-    missed = title_of_loss or criterion.missed or say("criteria.seen.not_so", title=criterion.title)
+    stopped = finding.lost and finding.cause is not None and finding.cause.kind not in NOT_THE_RUN
+    general = say("criteria.seen.does_not_run") if stopped else say("criteria.seen.not_so", title=criterion.title)
+    missed = title_of_loss or criterion.missed or general
     missed = say("criteria.seen.not_begun") if finding.blank else missed
     return replace(finding, key=criterion.key, missed=missed, about=criterion.about)
 

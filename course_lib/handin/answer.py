@@ -203,7 +203,15 @@ class Notebook:
             why = self.broken[number]
             raise Problem(say("handin.answer.other_cell_does_not_parse", cell=number, name=exercise.entry, why=why))
         lost = mangled.elsewhere(self.cells, exercise.entry, self._released_sources)
-        raise Problem(lost or say("handin.answer.undefined", name=exercise.entry))
+        other = self._by_another_name(exercise)
+        raise Problem(lost or say("handin.answer.undefined", name=exercise.entry, any=bool(other), other=other))
+
+    def _by_another_name(self, exercise: Exercise) -> str:
+        """Return the only function in the exercise's own cells that takes what the exercise's takes, which it does not define; else ""."""
+        asked = [p for s in self._given if exercise.entry in s.binds if (p := _parameters(s.node))]
+        nodes = (s.node for s in self._statements if s.cell.grade_id == exercise.grade_id)
+        names = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _parameters(node) in asked}
+        return names.pop() if len(names) == 1 else ""
 
     def mangled(self, exercise: Exercise) -> str:
         """Return a message on an exercise's cell that cannot run: it holds a merge conflict, or is not a code cell; else ""."""
@@ -346,6 +354,11 @@ def _statements_as_given(cell: Cell, given: bool) -> list[SourceStatement]:
     """Statements of a cell as it was handed out, parsed once for a class. `given`: a statement of the release and the same
     one of a submission are two."""
     return statements(cell, MAX_STATEMENTS)
+
+
+def _parameters(node: ast.stmt) -> list[str]:
+    """Return the names of a function's parameters; [] of any other statement."""
+    return [p.arg for p in ast.walk(node.args) if isinstance(p, ast.arg)] if isinstance(node, ast.FunctionDef) else []
 
 
 def _definers(binding: list[SourceStatement], end: int) -> list[SourceStatement]:

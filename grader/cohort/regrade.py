@@ -10,7 +10,7 @@ from pathlib import Path
 from course_lib.exercises import UNITS
 from grader.cohort import copies, frozen
 from grader.cohort.changes import ChangedMarks
-from grader.gradebook import amended, results
+from grader.gradebook import amended, counts, results
 from grader.gradebook.results import Entry
 from grader.judging import verdicts
 
@@ -109,6 +109,25 @@ def planned(
     said += _elsewhere(moved & students, students, entries, places)
     anew |= moved & students
     return Plan(home, unit, students, said, ChangedMarks(home, unit, entries), bool(entered and (anew or structure)))
+
+
+def upcoming(home: Path, unit: str) -> list[str]:
+    """Say what an autograde will do to everybody's maximum, and whether it will refuse that, for a dry run, which refuses nothing."""
+    before, now = sum(amended.worth_in_the_book(home, unit).values()), counts.of(home, unit).out_of
+    if not (ids := amended.changed(home, unit)):
+        return []
+    sentences = [f"{', '.join(ids)}: not as when {unit} was graded, and for everybody."]
+    if now != before:
+        sentences.append(
+            f"The maximum of {unit} changes from {before:g} to {now:g} points for everybody: a mark that stays as it is becomes "
+            "another percentage."
+        )
+    if day := frozen.since(home, unit) or frozen.exported(home, unit):
+        sentences.append(
+            f"Marks were exported or frozen on {day}, so `python -m grader autograde {unit}` refuses this until `python -m grader freeze "
+            f"{unit} --thaw`."
+        )
+    return sentences
 
 
 def _elsewhere(

@@ -14,6 +14,7 @@ from nbgrader import utils
 from nbgrader.api import Comment, Grade, Gradebook, MissingEntry
 
 from course_lib.exercises import ids
+from grader import exercises
 from grader.gradebook import counts
 from grader.nbgrader_config import ROOT
 
@@ -48,18 +49,40 @@ def amend(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
     return said
 
 
-def is_due(home: Path, unit: str) -> bool:
-    """Whether the gradebook has other exercises than the unit, or other points for one: the next autograde changes that for all."""
+def worth_in_the_book(home: Path, unit: str) -> dict[str, float]:
+    """Map each exercise to its points of the maximum that the gradebook's marks belong to; {} where nothing has been graded."""
     if not (home / "gradebook.db").is_file():
-        return False
-    counting = counts.of(home, unit)
-    worth = {exercise.check_id: counting.worth(id) for id, exercise in counting.exercises.items()}
+        return {}
+    known = {exercise.check_id: id for id, exercise in exercises(unit).items()}
     with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as gradebook:
         try:
             cells = gradebook.find_notebook(unit, unit).grade_cells
         except MissingEntry:
-            return False
-        return {ids.current_cell(cell.name): cell.max_score for cell in cells} != worth
+            return {}
+        names = {ids.current_cell(cell.name): cell.max_score for cell in cells}
+    return {known.get(name, _cell(name)): points for name, points in names.items()}
+
+
+def changed(home: Path, unit: str) -> list[str]:
+    """List exercises that the gradebook lacks or has for other points than the unit, and those that the unit lacks: the next autograde
+    changes that for all."""
+    before, now = worth_in_the_book(home, unit), counts.of(home, unit).in_the_maximum
+    return sorted(id for id in before.keys() | now.keys() if before.get(id) != now.get(id)) if before else []
+
+
+def is_due(home: Path, unit: str) -> bool:
+    """Whether the next autograde changes the gradebook's exercises or their points, for all."""
+    return bool(changed(home, unit))
+
+
+def require_current(home: Path, unit: str) -> None:
+    """Raise ValueError, with a sentence, where marks in the gradebook belong to another maximum than the unit's."""
+    if ids := changed(home, unit):
+        raise ValueError(
+            f"{unit} was graded with other points for {', '.join(ids)}, or without it: its marks belong to a maximum of "
+            f"{sum(worth_in_the_book(home, unit).values()):g}, and it has {counts.of(home, unit).out_of:g} now. Run "
+            f"`python -m grader autograde {unit}` first."
+        )
 
 
 def _cell(check: str) -> str:

@@ -69,8 +69,8 @@ class Normalise(NbGraderPreprocessor):
             given = {cell.name: (cell.source, cell.checksum) for cell in book.source_cells}
         chosen = self._chosen(nb, names)
         for name, (source, checksum) in given.items():
-            graded = name in points
-            if name not in chosen:
+            graded, absent = name in points, name not in chosen
+            if absent:
                 chosen[name] = v4.new_code_cell(source)
                 after = [i for i, cell in enumerate(nb.cells) if f"{cell.id}-check" == name]
                 nb.cells.insert(after[0] + 1 if after else len(nb.cells), chosen[name])
@@ -80,6 +80,7 @@ class Normalise(NbGraderPreprocessor):
                 cell.source = source
             cell.metadata = NotebookNode(
                 deletable=False,
+                **({"not_in_the_file": True} if absent else {}),
                 nbgrader=NotebookNode(
                     grade=graded,
                     solution=name in solutions,

@@ -18,7 +18,8 @@ def lines(flags: Iterable[Flag]) -> list[str]:
         by_student[flag[0], _kind(flag[2])].append(flag)
     alike: dict[str, list[str]] = defaultdict(list)
     for (student, _), of_kind in sorted(by_student.items()):
-        alike[_told(of_kind)].append(student)
+        for of_sentence in _apart(of_kind):
+            alike[_told(of_sentence)].append(student)
     shown = [line for what, students in alike.items() for line in _of_students(what, students)]
     rest = len(shown) - MOST
     return sorted(shown)[:MOST] + (
@@ -29,6 +30,16 @@ def lines(flags: Iterable[Flag]) -> list[str]:
 def _kind(sentence: str) -> str:
     """A flag's sentence without what differs from exercise to exercise."""
     return re.sub(r"`[^`]*`|\d+", "#", sentence)
+
+
+def _apart(of_kind: Sequence[Flag]) -> Iterable[Sequence[Flag]]:
+    """Yield flags of a kind together, unless an exercise has several sentences of that kind: then each sentence by itself."""
+    sentences: dict[str, dict[str, Flag]] = defaultdict(dict)
+    for flag in of_kind:
+        sentences[flag[2]][flag[1]] = flag
+    if len(set(of_kind)) == len({where for _, where, _ in of_kind}):
+        return [list(dict.fromkeys(of_kind))]
+    return [list(of_sentence.values()) for of_sentence in sentences.values()]
 
 
 def _told(of_kind: Sequence[Flag]) -> str:

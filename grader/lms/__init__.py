@@ -4,6 +4,7 @@ rosters.py      class lists of an LMS, and all its names of columns
 codes.py        the codes of a class with twists
 enrolled.py     who is in the class, by which id
 imports.py      an export of submissions -> submitted/
+rejected.py     files that were handed in and not imported
 exports.py      marks as CSV
 scale.py        what a point is worth in a column of another maximum
 feedback_export.py  feedback as Canvas and Moodle take it back

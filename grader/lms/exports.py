@@ -18,7 +18,7 @@ from typing import NamedTuple
 import grader
 from course_lib.exercise import Finding, Verdict
 from grader import disk
-from grader.gradebook import counts, results
+from grader.gradebook import amended, counts, results
 from grader.gradebook.counts import ExerciseCounts
 from grader.gradebook.results import Entry
 from grader.lms import FORMS, LMS, enrolled, rosters, scale
@@ -380,7 +380,8 @@ def export(
     column: str = "",
     out_of: str = "",
 ) -> Export:
-    """Export the gradebook in one of FORMS. fields: "FIELD=COLUMN" of the roster. NotGraded, NotARoster, OtherMaximum, ValueError."""
+    """Export the gradebook in one of FORMS. fields: "FIELD=COLUMN" of the roster. NotGraded, NotARoster, OtherMaximum, ValueError: also
+    where points have changed since."""
     if form not in FORMS:
         raise ValueError(f"There is no export {form!r}. There are: {', '.join(FORMS)}.")
     if form not in LMS and (roster or column or out_of):
@@ -388,6 +389,7 @@ def export(
             f"--roster, --column and --out-of are for {' and '.join(LMS)}, and would change nothing in {form!r}."
         )
     entries = results.gradebook(home, unit)
+    amended.require_current(home, unit)
     done = _export(home, unit, entries, form, rosters.read(roster, fields) if roster else None, column, out_of)
     return done._replace(unmarked=[entry.student for entry in entries if not entry.marked])
 

@@ -39,7 +39,7 @@ import grader
 from grader import disk
 from grader.gradebook import results
 from grader.judging.submission import MAX_FILE, as_letters, has_work, other_unit, stem_of
-from grader.lms import enrolled, feedback_export
+from grader.lms import enrolled, feedback_export, rejected
 from grader.lms.enrolled import student_id
 
 MAX_FILES = 20_000  # and as many folders
@@ -90,13 +90,26 @@ class ImportedNotebook:
 class Imported:
     """Result of an import of submissions.
     students    in order;  remarks = sentences on what was left out or is worth knowing
+    rejected         students of whom no notebook came in, though they handed in something, and why
     replaced, new    those of the students whose notebook, or its time, is another than before; who had none before
     """
 
     students: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    rejected: dict[str, str] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
+    dry_run: bool = False
+
+    @property
+    def was(self) -> str:
+        """Return the verb of what happens to a file: of a dry run it is conditional."""
+        return "would be" if self.dry_run else "was"
+
+    @property
+    def were(self) -> str:
+        """Return the same verb for several files."""
+        return "would be" if self.dry_run else "were"
 
     @property
     def changes(self) -> str:
@@ -310,13 +323,18 @@ def collect(
 
     times    the LMS's id -> when that student handed in, where no timestamp.txt says it
     """
-    done = Imported()
+    done = Imported(dry_run=dry_run)
     with opened(source) as files:
         files = [_unpacked(f, unit) for f in files if not _rubbish(f.path)]
-        done.remarks += [f"{_shown(f)} {f.problem}; it was left out." for f in files if f.problem]
-        files = [f for f in files if not f.problem]
+        done.remarks += [f"{_shown(f)} {f.problem}; it {done.was} left out." for f in files if f.problem]
+        damaged, files = [f for f in files if f.problem], [f for f in files if not f.problem]
         stamps = {f.path.parent: f for f in files if f.path.name == "timestamp.txt" and len(f.path.parts) > 1}
-        chosen = _chosen(files, unit, enrolled.known(home), done)
+        chosen = _chosen(files, unit, known := enrolled.known(home), done)
+        skip = _wrapped([f.path for f in files if stem_of(f.path.name)], unit)
+        for handin in filter(None, (whose(f, unit, skip) for f in damaged)):
+            done.rejected.setdefault(
+                known.get(handin.lms_id, handin.student), f"{_shown(handin.file)} {handin.file.problem}"
+            )
         if not chosen:
             raise NotAnExport(" ".join([f"{source} holds no notebook that says whose it is.", *done.remarks]))
         total = 0
@@ -327,16 +345,20 @@ def collect(
                 if total > MAX_TOTAL:
                     raise _Refused(f"is beyond the {MAX_TOTAL / 1e9:g} GB that an import may have")
             except _Refused as problem:
-                done.remarks.append(f"{_shown(handin.file)} {problem}; {student} was left out.")
+                done.remarks.append(f"{_shown(handin.file)} {problem}; {student} {done.was} left out.")
+                done.rejected[student] = f"{_shown(handin.file)} {problem}"
                 continue
             if other := other_unit(content, list(grader.exercises(unit).values())):
-                done.remarks.append(f"{_shown(handin.file)} is a notebook of {other}; {student} was left out.")
+                done.remarks.append(f"{_shown(handin.file)} is a notebook of {other}; {student} {done.was} left out.")
+                done.rejected[student] = f"{_shown(handin.file)} is a notebook of {other}"
                 continue
             stamp = _timestamp(stamps.get(handin.file.path.parent), student, done)
             if not stamp and (when := times.get(handin.lms_id)):
                 stamp = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC".encode()
             if not content.strip():
-                done.remarks.append(f"The notebook of {student} is empty ({_shown(handin.file)}); it was imported.")
+                done.remarks.append(
+                    f"The notebook of {student} is empty ({_shown(handin.file)}); it {done.was} imported."
+                )
             folder = home / "submitted" / student / unit
             before = _there(folder, unit)
             if before != (content, stamp):
@@ -345,11 +367,12 @@ def collect(
                     _write(folder, unit, content, stamp)
             done.students.append(student)
     if not dry_run:
+        rejected.remember(home, unit, done.rejected, done.students)
         _remember(home, [chosen[student] for student in done.students])
         handed_in = {student: chosen[student] for student in done.students if chosen[student].lms}
         feedback_export.remember(home, unit, {student: h.name_in_the_lms for student, h in handed_in.items()})
     if done.replaced:
-        done.remarks.append(f"Replaced what was there: {', '.join(done.replaced)}.")
+        done.remarks.append(f"What was there {done.was} replaced: {', '.join(done.replaced)}.")
     if late := [student for student in done.students if chosen[student].late]:
         done.remarks.append(f"Marked late by Canvas, which takes what lateness costs: {', '.join(late)}.")
     return done
@@ -377,19 +400,22 @@ def _identified(handins: list[ImportedNotebook], known: Mapping[str, str], done:
     for id, called in sorted(names.items()):
         student = known.get(id)
         if len(called) > 1:
-            counts = f"only {student} was imported" if student in called else "they were left out"
+            counts = f"only {student} {done.was} imported" if student in called else f"they {done.were} left out"
             stated = " and ".join(sorted(called))
             done.remarks.append(
                 f"{stated} have the same id of the LMS in one export; {counts}. Remove what is not theirs."
             )
             names[id] = called & {student}
         elif student and not any(_alike(student, name) for name in called):
-            done.remarks.append(f"{min(called)} has the LMS's id of {student}, and is imported under that name.")
+            done.remarks.append(
+                f"{min(called)} has the LMS's id of {student}, and {done.was} imported under that name."
+            )
     lms = next((h.lms for h in handins if h.lms), "")
     others = sorted({h.student for h in handins if not h.lms})
     if lms and others:
         told = f"Some files are named as {lms} names them, and those of {', '.join(others)} are not"
-        done.remarks.append(f"{told}: they came in without {lms}'s id and without LATE.")
+        came = "would come" if done.dry_run else "came"
+        done.remarks.append(f"{told}: they {came} in without {lms}'s id and without LATE.")
     return [
         replace(h, student=known.get(h.lms_id, h.student))
         for h in handins
@@ -412,7 +438,7 @@ def _chosen(files: list[File], unit: str, known: Mapping[str, str], done: Import
             told.append(handin)
         else:
             done.remarks.append(
-                f"{_shown(file)} does not say whose it is; it was left out. Put it into a folder named so."
+                f"{_shown(file)} does not say whose it is; it {done.was} left out. Put it into a folder named so."
             )
     by_student: dict[str, list[ImportedNotebook]] = {}
     for handin in _identified(told, known, done):
@@ -422,11 +448,14 @@ def _chosen(files: list[File], unit: str, known: Mapping[str, str], done: Import
     for student, names in _grouped(others).items():
         if student not in by_student and known.get(lms_ids[student]) not in by_student:
             done.remarks.append(f"{student} handed in no notebook, but {', '.join(names[:3])}.")
+            done.rejected[known.get(lms_ids[student], student)] = ", ".join(names[:3])
     chosen = {}
     for student, handins in by_student.items():
         if len({h.stated for h in handins}) > 1:
             named = " and ".join(sorted({repr(h.stated) for h in handins}))
-            done.remarks.append(f"{named} would both be called {student}; both were left out. Rename one of them.")
+            done.remarks.append(
+                f"{named} would both be called {student}; both {done.were} left out. Rename one of them."
+            )
             continue
         handins.sort(key=lambda h: (unit in h.file.path.name, *h.order, _copy(h.file.path), str(h.file.path)))
         chosen[student] = latest = handins[-1]
@@ -483,7 +512,7 @@ def _timestamp(file: File | None, student: str, done: Imported) -> bytes:
         content = file.read()[:100]
         parse_utc(content.decode().strip())
     except (OSError, zipfile.BadZipFile, zlib.error, ValueError, OverflowError):
-        done.remarks.append(f"The timestamp.txt of {student} holds no time; it was left out.")
+        done.remarks.append(f"The timestamp.txt of {student} holds no time; it {done.was} left out.")
         return b""
     return content
 

@@ -13,7 +13,7 @@ from course_lib.exercises import titles
 from grader.gradebook import counts, requests, results
 from grader.gradebook.counts import ExerciseCounts
 from grader.gradebook.results import Entry
-from grader.lms import enrolled
+from grader.lms import enrolled, rejected
 from grader.reporting.term import WORDS, Term
 
 COLUMN = 7  # letters of the column for one exercise
@@ -50,9 +50,12 @@ def _below(home: Path, unit: str, entries: list[Entry], exercises: Sequence[Exer
     yield ", ".join(f"{number} {titles.title(exercise.id)}" for number, exercise in enumerate(exercises, 1))
     for on in letters or {entry.on: "" for entry in entries if entry.on}:
         yield f"{letters.get(on, '')} judged on {'; '.join(on)}".lstrip()
-    if absent := enrolled.missing(home, unit, entries):
+    others = rejected.sentences(home, unit)
+    if absent := [one for one in enrolled.missing(home, unit, entries) if one.student not in others]:
         names = "; ".join(one.student if one.name == one.student else f"{one.name} ({one.student})" for one in absent)
         yield f"handed in nothing ({len(absent)}): {names}"
+    for student, sentence in others.items():
+        yield f"to look at: {student}: {sentence}"
     for entry in entries:
         if entry.hours_late:
             cost = "" if entry.penalty else "; it cost nothing (c.ByTheDay in grader/nbgrader_config.py)"

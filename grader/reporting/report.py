@@ -36,7 +36,7 @@ from grader.cohort.classroom import is_poison
 from grader.gradebook import counts, requests, results
 from grader.gradebook.counts import ExerciseCounts
 from grader.gradebook.results import Entry
-from grader.lms import enrolled
+from grader.lms import enrolled, rejected
 from grader.lms.enrolled import Absent, Member
 from grader.published import solution_cell
 from grader.reporting import similar, sources
@@ -162,6 +162,7 @@ class ClassReport:
     distributions: list[Distribution]
     mistakes: list[FrequentMistake]
     flags: list[StudentFlag]
+    rejected: Mapping[str, str]  # student -> which file of theirs is no notebook of the unit
     requests: Mapping[str, str]  # student -> what to look at again, in the student's words
     unjudged: list[StudentFlag]
     alike: list[Alike]
@@ -189,7 +190,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
     published    the published solution of an exercise
     """
     entries, counting = results.gradebook(home, unit), counts.of(home, unit)
-    path, more = counting.ids("path"), counting.ids("more")
+    path, more, others = counting.ids("path"), counting.ids("more"), rejected.sentences(home, unit)
     exercises = [counting.exercises[id] for id in (*path, *more)]
     verdicts = {e.student: results.verdicts(home, unit, e.student) for e in entries}
     handins = {
@@ -216,6 +217,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
         distributions=[replace(_distribution(x, readable, verdicts), more=x.id in more) for x in exercises],
         mistakes=mistakes({e.student: verdicts[e.student] for e in readable}),
         flags=[flag for h in handins.values() for flag in h.flags],
+        rejected=others,
         requests=requests.of_unit(home, unit),
         unjudged=[
             StudentFlag(e.student, x.id, sentence)
@@ -228,7 +230,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
         behind=results.behind(home, unit, entries),
         members=enrolled.members(home),
         unread=[e.student for e in entries if handins[e.student].problem],
-        absent=enrolled.missing(home, unit, entries),
+        absent=[one for one in enrolled.missing(home, unit, entries) if one.student not in others],
         not_begun=frozenset((student, id) for student, of in verdicts.items() for id, v in of.items() if blank(v)),
     )
 

@@ -15,8 +15,7 @@ from typing import Literal
 from course_lib.exercises import UNITS, titles
 from course_lib.version import VERSION
 from grader import disk
-from grader.gradebook import counts, results
-from grader.gradebook.counts import ExerciseCounts
+from grader.gradebook import amended, counts, results
 from grader.gradebook.results import Entry
 from grader.lms import enrolled
 from grader.reporting import effort, report
@@ -28,7 +27,7 @@ COSTLY = 3  # exercises of each unit that are named
 
 Reason = Literal["nothing", "low", "fell"]
 WORDS: dict[Reason, str] = {
-    "nothing": "handed in nothing",
+    "nothing": "handed in nothing that could be graded",
     "low": "less than half of the points",
     "fell": "a quarter of the points below the mean of earlier units",
 }
@@ -103,7 +102,7 @@ def of_class(home: Path) -> Term:
             continue
     if not graded:
         raise results.NotGraded("No unit has been graded yet: run `python -m grader autograde UNIT`.")
-    counting = {unit: counts.of(home, unit) for unit in graded}
+    worth = {unit: _worth(home, unit) for unit in graded}
     names = {student: entry.name for entries in graded.values() for student, entry in entries.items()}
     for unit in graded:
         names = dict(enrolled.missing(home, unit, graded[unit].values())) | names
@@ -112,16 +111,22 @@ def of_class(home: Path) -> Term:
     return Term(
         units=[*graded],
         latest=latest,
-        standings=[_standing(student, names[student], graded, counting, efforts) for student in sorted(names)],
-        costly={unit: _costly(home, unit, [*graded[unit].values()], counting[unit], efforts[unit]) for unit in graded},
+        standings=[_standing(student, names[student], graded, worth, efforts) for student in sorted(names)],
+        costly={unit: _costly(home, unit, [*graded[unit].values()], worth[unit], efforts[unit]) for unit in graded},
     )
+
+
+def _worth(home: Path, unit: str) -> dict[str, float]:
+    """Map each exercise of the path to its points, when the unit was graded: its marks belong to these, whatever has changed since."""
+    worth = amended.worth_in_the_book(home, unit) or counts.of(home, unit).in_the_maximum
+    return {id: points for id, points in worth.items() if points}
 
 
 def _standing(
     student: str,
     name: str,
     graded: Mapping[str, Mapping[str, Entry]],
-    counting: Mapping[str, ExerciseCounts],
+    worth: Mapping[str, Mapping[str, float]],
     efforts: Mapping[str, Mapping[str, Shared]],
 ) -> Standing:
     entries = {unit: of_unit[student] for unit, of_unit in graded.items() if student in of_unit}
@@ -130,7 +135,7 @@ def _standing(
     for unit in graded:
         score = entries[unit].score if unit in entries else None
         earlier = [share for share in shares.values() if share is not None]
-        shares[unit] = share = None if score is None else score / counting[unit].out_of
+        shares[unit] = share = None if score is None else score / sum(worth[unit].values())
         reasons: list[Reason] = ["nothing"] if unit not in entries else []
         if share is not None:
             if share < HALF:
@@ -144,7 +149,7 @@ def _standing(
 
 
 def _costly(
-    home: Path, unit: str, entries: Sequence[Entry], counting: ExerciseCounts, efforts: Mapping[str, Shared]
+    home: Path, unit: str, entries: Sequence[Entry], worth: Mapping[str, float], efforts: Mapping[str, Shared]
 ) -> list[CostlyExercise]:
     """The exercises of the path of which the class lost most, as a share of their points."""
     judged = {entry.student: results.verdicts(home, unit, entry.student) for entry in entries}
@@ -152,10 +157,12 @@ def _costly(
     for mistake in report.mistakes(judged):
         sentences.setdefault(mistake.exercise, mistake.sentence)
     costly = []
-    for id in counting.ids("path"):
-        of, points = counting.exercises[id], [p for e in entries if (p := e.scores[id]) is not None]
-        share = 1 - statistics.fmean(points) / of.points if points else 0.0
-        students = sum(p < of.points for p in points)
+    for id, out_of in worth.items():
+        points = [p for e in entries if (p := e.scores.get(id)) is not None]
+        if not points:
+            continue
+        share = 1 - statistics.fmean(points) / out_of
+        students = sum(p < out_of for p in points)
         asked = effort.median(efforts, id)
         costly.append(CostlyExercise(id, titles.title(id), share, sentences.get(id, ""), students, asked))
     return sorted([one for one in costly if one.lost > 0], key=lambda one: -one.lost)[:COSTLY]

@@ -97,9 +97,7 @@ class Hub:
                 time.sleep(0.2)
             yield self
         finally:
-            children = subprocess.run(["pgrep", "-P", str(hub.pid)], stdout=subprocess.PIPE, text=True).stdout.split()
-            for pid in children:  # JupyterHub itself, which ends its servers and its proxy
-                os.kill(int(pid), 15)
+            hub.terminate()  # it is JupyterHub itself, which ends its servers and its proxy
             hub.wait(60)
 
     @contextmanager

@@ -6,10 +6,12 @@ import pytest
 import toy
 import toyclass
 from nbgrader.api import Gradebook
+from test_disk import run
 from toy import UNIT
 
 from course_lib.exercises import ids
 from grader.gradebook import converting
+from grader.reporting import term
 
 
 @pytest.mark.slow
@@ -43,6 +45,26 @@ def test_exercises_are_dropped_and_added_after_submissions(monkeypatch, tmp_path
     ]
     assert scores() == {"ada": (15.5, 14), "ben": (11, 14), "cyd": (10, 14), "dee": (0, 14)}
     assert converting.register(home, UNIT, root=tmp_path) == []
+
+
+@pytest.mark.parametrize("exported_before", [False, True])
+def test_marks_leave_only_with_the_maximum_that_they_were_given_with(monkeypatch, tmp_path, exported_before):
+    home = toyclass.make(monkeypatch, tmp_path)
+    if exported_before:
+        assert run("export", UNIT, "canvas")[0] == 0
+    before = term.of_class(home)
+    toy.install(monkeypatch, toy.exercise("double", 10, bonus=2), toy.exercise("root", 5))
+    path = home / "reports" / f"{UNIT}_canvas.csv"
+    path.unlink(missing_ok=True)
+    for command in (["export", UNIT, "canvas"], ["export", UNIT], ["report", UNIT]):
+        code, said = run(*command)
+        assert code == 1 and "toy.root" in said and "14" in said and "15" in said
+    assert not path.exists()
+    now = term.of_class(home)
+    assert [one.shares for one in now.standings] == [one.shares for one in before.standings]
+    assert {
+        unit: [(one.exercise, one.lost, one.students) for one in costly] for unit, costly in now.costly.items()
+    } == {unit: [(one.exercise, one.lost, one.students) for one in costly] for unit, costly in before.costly.items()}
 
 
 def test_a_renamed_exercise_keeps_its_marks(monkeypatch, tmp_path):

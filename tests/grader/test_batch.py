@@ -1,6 +1,7 @@
 """Programs of one student share children, and each gets the verdict that it would get alone."""
 
 import pytest
+from sentences import says
 
 import grader
 from course_lib.evidence import Evidence
@@ -94,6 +95,12 @@ def test_an_endless_loop_costs_itself_alone(judge, monkeypatch):
     endless = of(COUNTS, "def sectors_touched(addresses, itemsize):\n    while True:\n        pass")
     lost, other = judge.judge_all([endless, right(PASSES)])
     assert "did not finish within 3 seconds" in lost.findings[0].seen and other.points == PASSES.points
+
+
+def test_an_answer_that_ends_itself_did_not_run_in_one_word_or_many(judge):
+    ends = of(STRIDE, "import sys\ndef padded_stride(n, itemsize):\n    sys.exit()")
+    verdict = judge.judge(*ends)
+    assert verdict.outcome == "did_not_run" and says(verdict.findings[0].missed, "criteria.seen.does_not_run")
 
 
 def test_what_one_prints_is_not_anothers(judge):

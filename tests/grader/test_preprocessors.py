@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 
 import nbformat
 import pytest
@@ -173,7 +174,7 @@ def test_the_graded_notebook_has_each_cell_once_and_only_our_outputs(graded, stu
     assert nb.metadata.kernelspec.name == "python3" and nb.metadata.keys() == {"kernelspec", "language_info"}
     for cell in nb.cells:
         graded_cell = cell.metadata.get("nbgrader", {}).get("grade")
-        assert cell.metadata.keys() <= {"nbgrader", "deletable", "editable"}
+        assert cell.metadata.keys() <= {"nbgrader", "deletable", "editable", "not_in_the_file"}
         if graded_cell:
             assert cell.source.startswith("check(") and cell.outputs[0].data["text/plain"] in ("10", "4")
             assert "toy." in cell.outputs[0].data["text/html"] and len(cell.outputs) == 1, "no number below it"
@@ -214,6 +215,14 @@ def test_formgrader_lists_what_a_person_should_look_at(graded):
 def test_deleted_checks_come_back_after_their_solution(graded):
     ids = [cell.id for cell in autograded(graded[0], "deleted_cells").cells]
     assert ids.index("toy-double-check") == ids.index("toy-double") + 1
+
+
+def test_a_cell_that_is_not_in_the_file_is_not_shown_as_the_student_s(graded):
+    def code(student):
+        section = re.search(r'id="toy-root-check">.*?</section>', feedback(graded[0], student), re.S)[0]
+        return re.findall(r'class="line', section)
+
+    assert code("copied_solution") and not code("deleted_cells")
 
 
 def test_a_solution_that_lost_its_id_gets_it_back(graded):

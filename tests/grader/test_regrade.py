@@ -12,7 +12,7 @@ from test_classroom import UNIT, Table, home  # noqa: F401
 from test_disk import run
 
 from grader.cohort import workers
-from grader.gradebook import late, results
+from grader.gradebook import counts, late, results
 from grader.gradebook.books import Books
 from grader.judging import verdicts
 from grader.lms import exports
@@ -145,6 +145,23 @@ def test_one_student_alone_is_refused_where_the_unit_has_changed_for_all(course)
     assert course.grade("--student", "full-marks")[0] == 0
     run("counts", UNIT, "--more", EXERCISE)
     assert course.grade()[0] == 0 and course.grade("--student", "full-marks")[0] == 0
+
+
+def test_a_dry_run_says_that_the_maximum_changes_and_that_exported_marks_stand_in_the_way(course):
+    course.grade()
+    worth = counts.of(course.home, UNIT)
+    run("counts", UNIT, "--more", EXERCISE)
+    less = f"{worth.out_of - worth.worth(EXERCISE):g}"
+    code, said, _ = course.grade("--dry-run")
+    assert code == 0 and f"from {worth.out_of:g} to {less} points for everybody" in said and "--thaw" not in said
+    run("counts", UNIT, "--path", EXERCISE)
+    assert "points for everybody" not in course.grade("--dry-run")[1]
+    run("export", UNIT, "canvas")
+    run("counts", UNIT, "--more", EXERCISE)
+    course.change("second")
+    said = course.grade("--dry-run")[1]
+    assert f"to {less} points for everybody" in said and "--thaw" in said
+    assert course.grade()[0] == 1
 
 
 def test_a_worker_that_ended_is_named_with_whose_work_it_had(course):

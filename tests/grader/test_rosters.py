@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from grader import ROOT
 from grader.__main__ import app
 from grader.gradebook import results
-from grader.lms import enrolled, exports, imports, rosters
+from grader.lms import enrolled, exports, imports, rejected, rosters
 from grader.lms.rosters import NotARoster, Person
 from grader.reporting import report
 
@@ -321,6 +321,17 @@ def test_who_handed_in_nothing_is_in_table_report_and_export(home):
     assert (ada["student"], ada["section"], ada["group"], ada["score"]) == ("ada", "A & <b>", "Red, Blue", "15.5")
     assert (zoe["name"], zoe["section"], zoe["toy.double"], zoe["score"]) == ("Zoë van Dam", "B", "", "")
     assert "handed in nothing (1): Zoë van Dam (vandamzoë_502)" in said(home, "report", UNIT)
+
+
+def test_who_handed_in_a_file_that_is_no_notebook_is_not_called_absent(home):
+    rejected.remember(home, UNIT, {"vandamzoë_502": "notes.txt <b>"}, [])
+    shown = report.of_class(home, UNIT, published=lambda exercise: "")
+    assert shown.absent == [] and shown.rejected.keys() == {"vandamzoë_502"}
+    assert "notes.txt &lt;b&gt;" in report.page(shown)
+    text = said(home, "report", UNIT)
+    assert "handed in nothing" not in text and "to look at: vandamzoë_502" in text and "notes.txt" in text
+    rejected.remember(home, UNIT, {}, ["vandamzoë_502"])
+    assert report.of_class(home, UNIT, published=lambda exercise: "").absent
 
 
 def test_without_a_roster_nobody_is_missed(home, tmp_path):

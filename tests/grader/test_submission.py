@@ -170,6 +170,19 @@ def test_missing_and_broken_solutions_are_named():
             answer(source)
 
 
+def test_a_function_by_another_name_in_the_exercise_s_cell_is_named():
+    release = [code(STUB, "toy-double"), code('check("toy.double", double)', "toy-double-check")]
+    mine = code("def helper(a, b): return a\ndef my_double(x): return 2 * x", "toy-double")
+    with refusing("handin.answer.undefined", Problem, name="double", any=True, other="my_double"):
+        answer(mine, release=release)
+    for cell in (
+        code("def one(x): return x\ndef two(x): return x", "toy-double"),
+        code("def f(y): return y", "toy-double"),
+    ):
+        with refusing("handin.answer.undefined", Problem, name="double", any=False, other=""):
+            answer(cell, release=release)
+
+
 def test_a_stub_pasted_below_does_not_beat_the_solution():
     stub = "import math\n\ndef helper(x):\n    ...\n\ndef double(x):\n    ...  # your code here"
     release = [code(stub, "toy-double"), code('check("toy.double", double)', "toy-double-check")]

@@ -14,6 +14,15 @@ def test_one_student_s_flags_of_a_kind_are_one_line():
     assert second == "to look at: ada: toy.e3: Cell 4 is a raw cell; it was read as code."
 
 
+def test_several_sentences_about_one_exercise_are_each_a_line():
+    names = [
+        ("ada", "toy.e1", f"`{name}`, which it needs, is defined in no cell.") for name in ("tl", "triton", "torch")
+    ]
+    lines = to_look_at.lines([*names, names[0], ("ada", "toy.e2", names[0][2])])
+    assert len(lines) == 3 and all(sum(flag[2] in line for line in lines) == 1 for flag in names)
+    assert "2 times in toy.e1, toy.e2: `tl`" in " ".join(lines)
+
+
 def test_what_many_students_have_is_one_line():
     flags = [flag for n in range(29) for flag in missing(f"s{n:02}", 1)]
     (line,) = to_look_at.lines(flags)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import time
 import venv
 from pathlib import Path
 
@@ -27,6 +28,26 @@ def test_lab_is_the_command_s(monkeypatch):
     monkeypatch.setattr(make, "call", lambda *command: called.append(command) or 3)
     assert make.lab("--no-browser") == 3
     assert called == [("grader",), (make.PYTHON, "-m", "strides", "lab", "--no-browser")]
+
+
+def test_the_hub_itself_gets_the_signal_that_ends_it(tmp_path):
+    hub = tmp_path / "python"
+    hub.write_text("#!/bin/sh\nexec sleep 97\n")
+    hub.chmod(0o755)
+    code = f"import make; make.setup = lambda *extras: None; make.PYTHON = {str(hub)!r}; make.hub()"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(make.__file__).parent)
+    try:
+        for _ in range(600):
+            runs = subprocess.run(
+                ["ps", "-o", "args=", "-p", str(process.pid)], stdout=subprocess.PIPE, text=True
+            ).stdout
+            if runs.strip() == "sleep 97":
+                break
+            time.sleep(0.1)
+        assert runs.strip() == "sleep 97"
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def test_a_unit_s_tests_are_those_of_its_exercises():

@@ -123,6 +123,27 @@ def read_several_times(trials: Sequence[GradedTrial]) -> str:
     )
 
 
+def kept_in_16_bits(trials: Sequence[Trial]) -> str:
+    """Return a remark if sums of floats are off by no more than 16 bits round, and lie on float16's grid, on which right ones do not."""
+
+    def on_the_grid(sums: torch.Tensor) -> float:
+        return float((sums * 2**14 % 1 == 0).double().mean())  # float16 numbers above 1/16 are multiples of 2**-14
+
+    looks = []
+    for t in trials:
+        for arguments, output in t.calls:
+            x, sums = arguments["x"].double(), arguments["x"].double().sum(0)
+            if arguments["x"].dtype != torch.float32:
+                continue
+            if not isinstance(output, torch.Tensor) or output.shape != sums.shape:
+                return ""
+            close = (output - sums).abs().mean() <= 2**-11 * x.abs().sum(0).mean()  # not zeros, nor a part of the sums
+            looks.append(
+                bool(close) and on_the_grid(output.double()) > 0.5 and on_the_grid(sums.float().double()) < 0.25
+            )
+    return say("coalescing.column_sum.kept_in_16_bits") if looks and all(looks) else ""
+
+
 def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
     """Make a matcher that returns a remark if every sum of floats is right, and sums of halves are off by more than `budget`."""
 

@@ -604,7 +604,7 @@ WRONG = [
     wrong(
         "attention_backward",
         "ends with the first query of a tile",
-        [CAUSAL, NOTHING, NEVER],
+        [CAUSAL, NOTHING],
         ("j > i + B - 1 + Nk - Nq", "j > i + Nk - Nq"),
     ),
     wrong(
@@ -655,7 +655,7 @@ WRONG = [
     wrong(
         "attention_backward",
         "stops a tile early",
-        [CAUSAL, NOTHING, HARD],
+        [CAUSAL, NOTHING],
         ("j > i + B - 1 + Nk - Nq", "j > i + Nk - Nq - 1"),
         ("j > i", "j >= max(1, i)"),
     ),

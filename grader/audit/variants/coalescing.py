@@ -304,6 +304,13 @@ WRONG = [
         ("first = tl.program_id(1) * ROWS", "first = 0"),
         ("ROWS, BLOCK_M, BLOCK_N = 512", "ROWS, BLOCK_M, BLOCK_N = 256"),
     ),
+    wrong(
+        "column_sum",
+        "adds in float16, whatever x is",
+        [PLAIN],
+        ("dtype=tl.float32)\n    for", "dtype=tl.float16)\n    for"),
+        ("total += tile.to(tl.float32)", "total += tile.to(tl.float16)"),
+    ),
     wrong("column_sum", "no row mask", [FLOAT16, RAGGED], ("(rows < M) & (cols < N)", "cols < N")),
     wrong("column_sum", "masked positions unset", [FLOAT16, RAGGED], (", other=0)", ")")),
     wrong("column_sum", "ignores the row stride", [RAGGED], ("rows * row_stride", "rows * N")),
