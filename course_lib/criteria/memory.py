@@ -3,7 +3,7 @@ counted, not timed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,7 +143,7 @@ class Traffic(ParallelWork):
     group: str = "performance"
     title: str = say("criteria.traffic.title")
     programs: int = MIN_PROGRAMS
-    again: Callable[..., dict[str, float]] = lambda **_: {}
+    again: Callable[..., Mapping[str, float]] = lambda **_: {}
 
     def count(self, group: Sequence[Trial]) -> Finding:
         needed, moved = ([count(t) for t in group] for count in (self._needed, moved_bytes))

@@ -32,7 +32,7 @@ class Nursery:
         self.door, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "grader.child.nursery"],
-            stdin=inside,
+            stdin=inside.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=sandbox.environment(self.folder),

@@ -202,7 +202,7 @@ def masked_after_the_softmax(q, k, v, causal=False, scale=None, **_):
     """Compute o with weights of all keys, of which those that are not seen are then set to 0."""
     everything = seen(q.shape[-2], k.shape[-2], False, q.device)
     weights = torch.softmax(shares(q, k, everything, scale), -1)
-    return (weights * seen(*everything.shape, device=q.device)) @ v.double() if causal else None
+    return (weights * seen(q.shape[-2], k.shape[-2], device=q.device)) @ v.double() if causal else None
 
 
 def of_a_power_of_d(power: float) -> Callable[..., Any]:

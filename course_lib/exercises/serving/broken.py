@@ -96,8 +96,10 @@ def but(**changed: Any) -> Any:
 
 def causal_besides(mask, **given: Any) -> tuple[torch.Tensor, ...] | None:
     """The slip that what a mask shows must be causal besides; None where it is."""
-    both = None if mask is None else mask & sees(*mask.shape[-2:], True, None, False, None).to(mask.device)
-    return None if both is None or torch.equal(both, mask) else trained(mask=both, **given)
+    if mask is None:
+        return None
+    both = mask & sees(mask.shape[-2], mask.shape[-1], True, None, False, None).to(mask.device)
+    return None if torch.equal(both, mask) else trained(mask=both, **given)
 
 
 @dataclass

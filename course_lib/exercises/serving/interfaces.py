@@ -53,7 +53,7 @@ def causal_besides(mask, **more: Any) -> torch.Tensor | None:
     """The slip that what a mask shows must be causal besides; None where it is, or where attention is not causal."""
     if mask is None or not more["causal"]:
         return None
-    both = mask & sees(*mask.shape[-2:], True, None, more["top_left"], None).to(mask.device)
+    both = mask & sees(mask.shape[-2], mask.shape[-1], True, None, more["top_left"], None).to(mask.device)
     return None if torch.equal(both, mask) else attended(mask=both, **more)
 
 

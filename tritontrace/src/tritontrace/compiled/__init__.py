@@ -31,7 +31,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cache
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
     >>> [found.accepted for found in compile_all(jobs, seconds=60)]
     [True, False]
     """
-    known = [_known(*job) for job in jobs]
+    known = list(starmap(_known, jobs))
     asked = [job for job, fact in zip(jobs, known, strict=True) if fact is None]
     found: list[Compiled] = []
     deadline = time.monotonic() + seconds
@@ -129,7 +129,7 @@ def compile_here(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
     >>> [found.accepted for found in compile_here(jobs, seconds=60)]
     [True]
     """
-    found = [_compile(*job)[0] for job in jobs]
+    found = [fact for fact, _ in starmap(_compile, jobs)]
     for fact, (kernel, _, kwargs, gpu, *_) in zip(found, jobs, strict=True):
         if isinstance(kernel, Front):
             remembered.remember(fact, kernel, kwargs, _target(gpu))

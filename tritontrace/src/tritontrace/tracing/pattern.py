@@ -171,7 +171,7 @@ class Shapes:
         """
         shape = self._last.get(place)
         if shape is not None and (mask is None) == (shape.mask is None):
-            same = mask is None or np.array_equal(mask, shape.mask)
+            same = mask is None or shape.mask is None or np.array_equal(mask, shape.mask)
             if same and shape.same_lanes(addresses):
                 return shape
         first = addresses.of_program(0) if isinstance(addresses, Sum) else addresses[0]
