@@ -49,20 +49,13 @@ def test_numbers_alone_are_wrong(exercise_id, name, group):
     assert found.remark.parameters["case"] in cases
 
 
-@pytest.mark.parametrize(
-    "exercise_id, name, group",
-    [
-        ("coalescing.transpose", "x taken as contiguous", "strided"),
-        ("attention.attention", "a scale of 1 / D", "plain"),
-    ],
-)
-def test_another_formula_is_no_matter_of_numbers(exercise_id, name, group):
-    found, formula = judged(exercise_id, name, group)
+def test_another_formula_is_no_matter_of_numbers():
+    found, formula = judged("coalescing.transpose", "x taken as contiguous", "strided")
     assert found.points == 0 and formula is not None and not formula.right and not formula.like
     assert found.remark or found.findings[0].detail
 
 
-@pytest.mark.parametrize("name", ["no scale", "no mask", "a softmax along the queries"])
+@pytest.mark.parametrize("name", ["no scale", "no mask", "a softmax along the queries", "a scale of 1 / D"])
 def test_a_known_mistake_is_recognised_in_the_ring(name):
     exercise = find("attention.attention")
     group = "causal" if name == "no mask" else "plain"

@@ -17,8 +17,8 @@ SIZES = [(16, 16), (32, 32), (64, 64), (128, 128), (64, 32), (128, 64)]
 
 @dataclass(frozen=True)
 class Parts:
-    """What the gradients of a call are made of, in float64: s, p, dp, sees (..., Nq, Nk), and lse, delta (..., Nq, 1). p is 0 where a query
-    does not see a key, and s is not masked."""
+    """The parts that the gradients of a call are made of, in float64: s, p, dp, sees (..., Nq, Nk), and lse, delta (..., Nq, 1). p is 0
+    where a query does not see a key, and s is not masked."""
 
     q: torch.Tensor
     k: torch.Tensor

@@ -53,10 +53,6 @@ OF_DS: list[tuple[Wrong, str]] = [
         slipped(lambda x: x.ds(delta=x.delta / x.q.shape[-1])),
         say("attention.attention_backward.delta_is_a_mean", by="D"),
     ),
-    (
-        slipped(lambda x: x.ds(delta=x.delta / x.k.shape[-2])),
-        say("attention.attention_backward.delta_is_a_mean", by="Nk"),
-    ),
 ]
 """(what a wrong ds makes of a call, the sentence), for dq and for dk."""
 LSE_OF_OTHERS = several(lse_of_the_first_tile, SIDES)

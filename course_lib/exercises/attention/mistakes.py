@@ -151,7 +151,7 @@ def is_whole(keys: torch.Tensor, bn: int) -> bool:
 
 
 def of_tiles(right: torch.Tensor, bm: int, bn: int) -> Iterator[tuple[tuple[slice, slice], torch.Tensor]]:
-    """Where each tile of bm x bn lies in a mask, and its part of that."""
+    """Yield the place of each tile of bm x bn in a mask, and its part of that."""
     for i, j in product(range(0, right.shape[0], bm), range(0, right.shape[1], bn)):
         tile = slice(i, i + bm), slice(j, j + bn)
         yield tile, right[tile]

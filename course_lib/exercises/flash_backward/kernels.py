@@ -285,8 +285,8 @@ dq = Exercise(
         unstored,
         *mistakes_of("dq", 0),
         *tiles_of("dq", 0),
+        *sums_of("dq", 0),  # before a walk that ends early: whole tiles alone are one, too
         *masks_of("dq"),
-        *sums_of("dq", 0),
         lost_nothing,
         LOST_RAGGED,
         like_tf32("dq", 0),

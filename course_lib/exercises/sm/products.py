@@ -123,7 +123,7 @@ def silu(y: torch.Tensor) -> torch.Tensor:
 
 
 def steepness(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """By how much silu magnifies an error of its argument, and a little more."""
+    """A bound on the factor by which silu magnifies an error of its argument."""
     y = x.double() @ w.double() + bias.double()
     part = torch.sigmoid(y)
     return 1.1 * (part * (1 + y * (1 - part))).abs() + 1e-9 + part * 0.1

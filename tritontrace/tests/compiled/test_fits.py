@@ -146,7 +146,7 @@ def test_a_set_of_small_constants_with_too_many_stages_is_refused():
 
 def test_the_largest_set_of_each_kernel_is_asked(monkeypatch):
     asked = []
-    monkeypatch.setitem(compile_every.__globals__, "_compiled", lambda wanted, seconds: asked.extend(wanted) or [])
+    monkeypatch.setitem(compile_every.__globals__, "_compiled", lambda wanted, *_: asked.extend(wanted) or [])
     other = launch(32, 2)._replace(key="another")
     with pytest.raises(ValueError, match="zip"):  # for there are no answers
         facts(launch(64, 2), launch(16, 2), launch(32, 2), other)

@@ -1,5 +1,7 @@
 """Asked only whether the compiler accepts a kernel, it says what it says when it compiles to the end."""
 
+from functools import partial
+
 import pytest
 import torch
 import triton
@@ -134,12 +136,11 @@ def test_newer_gpus_are_asked_where_the_assembler_or_the_shared_memory_decides(m
             for BLOCK in [job[2]["BLOCK"]]
         ]
 
-    monkeypatch.setitem(compile_every.__globals__, "compile_all", compile_nothing)
     monkeypatch.setattr(fits, "surely", lambda front, gpu: False)
     launches = [
         launched(copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}) for BLOCK in (64, 128, 512)
     ]
-    (found,) = compile_every([launches], ["sm_80", "sm_90"], 60)
+    (found,) = compile_every([launches], ["sm_80", "sm_90"], 60, compiler=compile_nothing)
     assert asked == [(64, "sm_80"), (128, "sm_80"), (512, "sm_80"), (128, "sm_90"), (512, "sm_90")]
     assert [(facts.gpu, facts.to_the_end) for facts in found if facts.accepted] == [
         ("sm_80", False),
@@ -176,7 +177,8 @@ def test_of_a_check_the_newest_gpu_is_asked_first_and_told_last(monkeypatch):
         late = [Compiled("copy", gpu, False, too_slow=True) for *_, gpu, _ in jobs[1:]]
         return [Compiled("copy", jobs[0][3], True), *late]
 
-    monkeypatch.setitem(compile_launched.__globals__, "compile_all", compile_one_in_time)
+    asking = partial(compile_launched.__globals__["_compiled"], compiler=compile_one_in_time)
+    monkeypatch.setitem(compile_launched.__globals__, "_compiled", asking)
     monkeypatch.setattr(fits, "surely", lambda front, gpu: False)
     launches = [launched(copy, {"x_ptr": X, "o_ptr": O, "n": 8, "STRIDE": 1, "BLOCK": BLOCK}) for BLOCK in (128, 64)]
     found = compile_launched(launches, ["sm_80", "sm_90"], 60)
