@@ -190,7 +190,7 @@ def explore_backward_walk() -> Sliders | Figure:
         ends,
         kernel=Dropdown(options=KERNELS, description="kernel"),
         program=IntSlider(1, 0, 7, description="program"),
-        step=IntSlider(5, 0, 16, description="step"),
+        step=IntSlider(8, 0, 16, description="step"),
         play="step",
         causal=Checkbox(True, description="causal"),
     )
