@@ -92,7 +92,7 @@ def test_wrongly_with_hints_then_rightly(verdict, notebook, progress):
     expect(wrong).to_contain_text(f"{WRONG_POINTS} / {EXERCISE.points}")
     expect(wrong).to_contain_text("Does the grid round up?")
     expect(wrong).to_contain_text("partly right")
-    expect(wrong.locator("li").get_by_title("failed", exact=True)).to_have_count(2)
+    expect(wrong.get_by_title("failed", exact=True)).to_have_count(2)
     first = HINTS[0].partition("`")[0]
     expect(wrong.get_by_text(first).first).to_be_hidden()  # behind a click
     wrong.locator("summary").first.click()
