@@ -94,7 +94,7 @@ def a_walk(
 
 
 @on_white
-def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal: bool = True) -> Figure:
+def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 5, causal: bool = True) -> Figure:
     """One program of a traced backward kernel after `step` loads and stores, on the matrix of scores that it never stores."""
     traced, tensors = a_walk(kernel, causal)
     program = max(0, min(program, traced.launches[-1].programs - 1))
@@ -190,7 +190,7 @@ def explore_backward_walk() -> Sliders | Figure:
         ends,
         kernel=Dropdown(options=KERNELS, description="kernel"),
         program=IntSlider(1, 0, 7, description="program"),
-        step=IntSlider(8, 0, 16, description="step"),
+        step=IntSlider(5, 0, 16, description="step"),
         play="step",
         causal=Checkbox(True, description="causal"),
     )

@@ -376,9 +376,10 @@ class Picture(Figure):
 
     @property
     def words(self) -> str:
-        """Return the alternative text for people who cannot see the picture: its titles and its caption."""
+        """Return the alternative text for people who cannot see the picture: its titles and its caption, or what its axes show."""
         titles = [ax.get_title(where) for ax in self.axes for where in ("left", "center")]
-        return ". ".join(filter(None, [*titles, self.get_supxlabel()])).replace("\n", " ")
+        texts = [*filter(None, [*titles, self.get_supxlabel()])] or [ax.get_xlabel() for ax in self.axes]
+        return ". ".join(filter(None, texts)).replace("\n", " ")
 
     def __repr__(self) -> str:
         return f"Picture: {self.words}"
