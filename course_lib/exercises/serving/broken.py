@@ -16,7 +16,7 @@ from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises.cases import ARITHMETIC, fixed, operations
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.serving.cases import projected, seen_by, tables, turned
-from course_lib.exercises.training.shared_heads import sees
+from course_lib.exercises.training.shared_heads import causal_besides, sees
 from course_lib.workloads.gradients import dotted
 
 NAMED = {
@@ -94,12 +94,10 @@ def but(**changed: Any) -> Any:
     return wrong
 
 
-def causal_besides(mask, **given: Any) -> tuple[torch.Tensor, ...] | None:
+def trained_causally(mask, **given: Any) -> tuple[torch.Tensor, ...] | None:
     """The slip that what a mask shows must be causal besides; None where it is."""
-    if mask is None:
-        return None
-    both = mask & sees(mask.shape[-2], mask.shape[-1], True, None, False, None).to(mask.device)
-    return None if torch.equal(both, mask) else trained(mask=both, **given)
+    both = causal_besides(mask)
+    return None if both is None else trained(mask=both, **given)
 
 
 @dataclass
@@ -164,7 +162,7 @@ mended = Exercise(
         NoRepeats(1),
     ],
     mistakes=[
-        Misconception(causal_besides, say("serving.mended.causal_besides_the_mask"), trained),
+        Misconception(trained_causally, say("serving.mended.causal_besides_the_mask"), trained),
         Misconception(but(mask=lambda given: None), say("serving.mended.the_mask_dropped"), trained),
         Misconception(
             but(scale=lambda given: given["q"].shape[-1] ** -0.5),

@@ -16,7 +16,7 @@ from course_lib.exercises.cases import BF16, operations
 from course_lib.exercises.flash.mistakes import SEEN_NOTHING
 from course_lib.exercises.misconceptions import Misconception, nth
 from course_lib.exercises.serving.cases import layer
-from course_lib.exercises.training.shared_heads import probabilities, scores_flops, sees
+from course_lib.exercises.training.shared_heads import causal_besides, probabilities, scores_flops
 
 
 def attended(q, k, v, mask=None, causal=True, scaling=None, window=None, top_left=False) -> torch.Tensor:
@@ -49,12 +49,10 @@ def in_turn(q, k, v, **more: Any) -> torch.Tensor | None:
     return attended(q, *(x.repeat(1, group, 1, 1) for x in (k, v)), **more)
 
 
-def causal_besides(mask, **more: Any) -> torch.Tensor | None:
+def attended_causally(mask, **more: Any) -> torch.Tensor | None:
     """The slip that what a mask shows must be causal besides; None where it is, or where attention is not causal."""
-    if mask is None or not more["causal"]:
-        return None
-    both = mask & sees(mask.shape[-2], mask.shape[-1], True, None, more["top_left"], None).to(mask.device)
-    return None if torch.equal(both, mask) else attended(mask=both, **more)
+    both = causal_besides(mask, more["top_left"]) if more["causal"] else None
+    return None if both is None else attended(mask=both, **more)
 
 
 def alone(trials: Sequence[Trial]) -> str:
@@ -129,7 +127,7 @@ attention_for = Exercise(
         laid_out_as_q,
         has_nan(["window", "mask"], SEEN_NOTHING),
         Misconception(but(mask=None), say("serving.attention_for.the_mask_dropped"), attended),
-        Misconception(causal_besides, say("serving.attention_for.causal_besides_the_mask"), attended),
+        Misconception(attended_causally, say("serving.attention_for.causal_besides_the_mask"), attended),
         Misconception(but(top_left=True), say("serving.attention_for.top_left_where_bottom_right_is_meant"), attended),
         Misconception(but(top_left=False), say("serving.attention_for.bottom_right_where_top_left_is_meant"), attended),
         Misconception(but(window=None), say("serving.attention_for.the_window_ignored"), attended),

@@ -77,6 +77,14 @@ def sees(nq: int, nk: int, causal: bool, window: int | None, top_left: bool, mas
     return (keys <= at) & (keys > at - (window or nk + nq))
 
 
+def causal_besides(mask: torch.Tensor | None, top_left: bool = False) -> torch.Tensor | None:
+    """Return the mask (B, 1, nq, nk) without the keys that come after a query; None if there is no mask, or if it shows none of them."""
+    if mask is None:
+        return None
+    both = mask & sees(mask.shape[-2], mask.shape[-1], True, None, top_left, None).to(mask.device)
+    return None if torch.equal(both, mask) else both
+
+
 def probabilities(q, k, v, scaling, **what: Any) -> tuple[torch.Tensor, ...]:
     """Compute (p, v for each head of q, the largest sum of |terms| of a score), in float64."""
     group = q.shape[1] // k.shape[1]

@@ -361,14 +361,6 @@ class Threads:
 
 
 @lru_cache(maxsize=4096)
-def _constant(operand: str, bits: int) -> Known:
-    if re.fullmatch(r"-?(0x[\da-fA-F]+|\d+)U?", operand):
-        number = int(operand.rstrip("U"), 0) & ((1 << bits) - 1)
-        return np.array([number != 0]) if bits == 1 else np.array([number], np.uint64).view(np.int64)
-    return np.zeros(1, np.int64) if re.fullmatch(r"[A-Za-z$_][\w$]*", operand) else None  # where shared memory begins
-
-
-@lru_cache(maxsize=4096)
 def _summands(operand: str) -> list[str]:
     """A register, and perhaps an offset, of an operand in brackets."""
     return [part.replace(" ", "") for part in re.findall(r"[%\w$.]+|-\s*\d+", operand)]
