@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 
 COMMAND = (sys.executable, "-m", "course_lib.execution.gpu_process")
 PATIENCE = 5.0  # seconds that a notebook waits for a card that others hold
-LOOKS = 0.1  # seconds between two looks whether a run is to end
 # trap: the process may not wait for the end of its input. A fork of this one holds the pipe, too, and may live on
 LENGTH = struct.Struct("<Q")  # before a message
 Runner = Callable[[bytes, float], subprocess.CompletedProcess]
@@ -49,9 +48,12 @@ class Interruptible:
 
     def __init__(self) -> None:
         self._over = threading.Event()
+        self._process: subprocess.Popen | None = None
 
     def end(self) -> None:
         self._over.set()
+        if self._process is not None:
+            self._process.kill()
 
     @property
     def ended(self) -> bool:
@@ -59,16 +61,18 @@ class Interruptible:
 
     def __call__(self, message: bytes, seconds: float) -> subprocess.CompletedProcess:
         with alone(PATIENCE), _take_prepared() or _start() as process:
-            deadline, rest = time.monotonic() + seconds, framed(message)
-            while True:
-                try:
-                    written = process.communicate(rest, timeout=LOOKS)
-                    return subprocess.CompletedProcess(COMMAND, process.returncode, *written)
-                except subprocess.TimeoutExpired:
-                    rest = None  # what is left of it goes on by itself
-                    if self.ended or time.monotonic() > deadline:
-                        process.kill()
-                        raise
+            self._process = process
+            if self.ended:  # before there was a process to kill
+                process.kill()
+            # trap: one call. Another `communicate`, after one that was late, does not write what is left of a long message
+            try:
+                written = process.communicate(framed(message), timeout=seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        if self.ended:
+            raise subprocess.TimeoutExpired(COMMAND, seconds, *written)
+        return subprocess.CompletedProcess(COMMAND, process.returncode, *written)
 
 
 def framed(message: bytes) -> bytes:

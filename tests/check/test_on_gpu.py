@@ -186,6 +186,25 @@ def test_a_prepared_process_that_has_ended_is_replaced(monkeypatch, tmp_path):
     assert gpu_lock.run(b"message", 20.0).stdout.endswith(b" message")
 
 
+def test_a_message_longer_than_a_pipe_reaches_a_process_that_starts_slowly(monkeypatch, tmp_path):
+    """Tensors of a check are megabytes, and the process imports torch before it reads them."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(gpu_lock, "COMMAND", (sys.executable, "-c", "import time; time.sleep(0.5)\n" + ANSWERS))
+    message = bytes(range(256)) * 16_384  # 4 MB
+    assert gpu_lock.run(message, 20.0).stdout.partition(b" ")[2] == message
+
+
+def test_a_run_that_has_ended_before_it_began_raises(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(gpu_lock, "COMMAND", (sys.executable, "-c", "import time; time.sleep(60)"))
+    run = gpu_lock.Interruptible()
+    run.end()
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(b"message", 20.0)
+    with gpu_lock.alone(patience=0.05):  # and the GPU is free
+        pass
+
+
 def test_what_left_its_tensors_stays_off_the_gpu():
     from dataclasses import replace
 
