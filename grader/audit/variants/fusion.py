@@ -415,6 +415,9 @@ WRONG = [
     guesses("a kernel for each output", "add_rmsnorm", "2"),
     guesses("GELU inside the product", "product_gelu", "1"),
     guesses("the sum in one", "over_its_sum", "2"),
+    guesses("one kernel, however long", "over_its_sum", "1"),
+    guesses("print is a kernel", "print_between", "3"),
+    guesses("five kernels of attention", "attention", "5"),
     guesses("a print changes nothing", "print_between", "1"),
     guesses("FlashAttention by itself", "attention", "1"),
     # -------------------- sin2_plus_cos2

@@ -248,6 +248,7 @@ def rmsnorm_backward(x, weight, rstd, dy):
 WRONG = [
     # -------------------- kept_tensors
     wrong("kept_tensors", "relu keeps nothing", KEPT, ('"relu(x)": 1', '"relu(x)": 0')),
+    wrong("kept_tensors", "a sum keeps one", KEPT, ('"x + y": 0', '"x + y": 1')),
     wrong("kept_tensors", "inputs count", KEPT, ('"x * y": 0', '"x * y": 2')),
     wrong("kept_tensors", "the last output is free", KEPT, ('"three sigmoids": 3', '"three sigmoids": 2')),
     wrong("kept_tensors", "gelu keeps its output", KEPT, ('"gelu(x)": 0', '"gelu(x)": 1')),
