@@ -238,7 +238,7 @@ def miscounted(reasons: Mapping[tuple[str, object], str]) -> MistakeMatcher:
             (question, answer)
             for one in answers
             for question, answer in one.items()
-            if isinstance(answer, (int, float))
+            if isinstance(answer, (int, float, str))
         }
         return one_by_one(sentence for miscount, sentence in reasons.items() if miscount in given)
 
