@@ -412,6 +412,11 @@ class Exercise:
         return sum(criterion.points for criterion in self.criteria)
 
     @property
+    def contiguous(self) -> bool:
+        """Whether the signature asks for contiguous results."""
+        return "contiguous" in self.signature.rpartition("->")[2]
+
+    @property
     def grade_id(self) -> str:
         """Return the id with dashes, as nbgrader allows only letters, digits, dashes and underscores in a cell's id."""
         return re.sub(r"\W", "-", self.id)

@@ -168,7 +168,7 @@ check("tiling.predictions", predicted_reads)
 # * the right sums for any sizes, even if there are gaps between the rows in memory ({{correct.ragged}}),
 # * the right sums for long rows of float16 ({{correct.float16}}),
 # * dense loads ({{coalesced.load.performance}}),
-# * at least 32 programs that together read each element once ({{traffic.performance}}).
+# * at least 32 programs that together read each element once, and store each sum once ({{traffic.performance}}).
 
 
 # %% exercise="tiling.row_sums"
@@ -220,7 +220,8 @@ check("tiling.row_sums", row_sums)
 # rounds the sums to the dtype of the result. And `tl.cdiv` is `triton.cdiv`, for numbers in a kernel.
 #
 # **Pointers that move.** Inside the loop only the position along K changes. So make two blocks of pointers before the
-# loop, and advance them in each step: `a_ptrs += BLOCK_K * stride_ak`.
+# loop, and advance them in each step: `a_ptrs += BLOCK_K * stride_ak`. The positions `k = tl.arange(0, BLOCK_K)` then
+# stay as they are. K - start numbers remain at the step that begins at start, so the mask along K is `k < K - start`.
 #
 # The next kernel uses `tl.dot` and pointers that move. It is run twice, once with float16 and once with float32, so
 # that you can see the rounding to TF32. A single program computes a result that is just one tile, in several steps
@@ -340,15 +341,16 @@ check("tiling.one_step", one_step)
 # {{exercise tiling.matmul}}
 #
 # Write `matmul(a, b)` for matrices of float16, bfloat16 and float32, with any sizes and any strides. The result has the
-# dtype of `a`. Use one kernel, and ordinary pointers, as in `one_tile`. Begin with a single product in float16. Then
-# earn the points one by one:
+# dtype of `a`, and is contiguous. Use one kernel, and ordinary pointers, as in `one_tile`. Begin with a single product
+# in float16. Then earn the points one by one:
 # * The result is right for ragged sizes ({{correct.ragged}}), for transposed matrices and slices ({{correct.strided}}),
 #   and for batches ({{correct.batched}}).
 # * Sums over a long K keep their precision ({{correct.long}}), and products of float32 matrices have the full precision
 #   of float32 ({{correct.float32}}).
 # * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M / 64
-#   times ({{rereads.b.performance}}). In all, the kernel moves no more bytes than tiles of 64 × 64 need
-#   ({{traffic.performance}}). A kernel that leaves a large product to fewer than 32 programs earns nothing here.
+#   times ({{rereads.b.performance}}). In all, the kernel moves no more bytes than tiles of 64 × 64 need, and stores
+#   each element of the result once ({{traffic.performance}}). A kernel that leaves a large product to fewer than 32
+#   programs earns nothing here.
 # * Loads are dense ({{coalesced.load.performance}}), and so are stores ({{coalesced.store.performance}}).
 #
 # A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.

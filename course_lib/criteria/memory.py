@@ -134,6 +134,7 @@ class Traffic(ParallelWork):
 
     needed   the arguments of a call -> bytes read and written at best
     again    the arguments -> of those that are among these more than once, the bytes that are read of each; they are in `needed`
+    once     whether each element of a result may be stored but once, however few bytes more would be
     """
 
     missed = say("criteria.traffic.missed")
@@ -144,8 +145,12 @@ class Traffic(ParallelWork):
     title: str = say("criteria.traffic.title")
     programs: int = MIN_PROGRAMS
     again: Callable[..., Mapping[str, float]] = lambda **_: {}
+    once: bool = False
 
     def count(self, group: Sequence[Trial]) -> Finding:
+        for trial in group if self.once else ():
+            if again := self._stored_again(trial):
+                return again
         needed, moved = ([count(t) for t in group] for count in (self._needed, moved_bytes))
         allowed = self.at_most * sum(needed)
         if sum(moved) <= allowed:
@@ -161,6 +166,31 @@ class Traffic(ParallelWork):
             spent=Spent(
                 say("criteria.spent.bytes"), say("criteria.spent.moved"), needed[worst], moved[worst], allowed, case
             ),
+        )
+
+    def _stored_again(self, trial: Trial) -> Finding | None:
+        """Return a finding on stores to results of more bytes than these have; atomics, which add up, are none."""
+        stores = [a for a in accesses([trial], "store") if a.op == "store" and is_result(a.tensor)]
+        sizes = {f.tensor: f.nbytes for f in footprints([trial]) if f.tensor in {a.tensor for a in stores}}
+        stored, needed = sum(a.bytes for a in stores), sum(sizes.values())
+        if stored <= self.at_most * needed:
+            return None
+        spent = Spent(
+            say("criteria.spent.bytes"),
+            say("criteria.spent.stored"),
+            needed,
+            stored,
+            self.at_most * needed,
+            trial.case.name,
+        )
+        lines = [
+            say("criteria.traffic.line", line=a.line, source=a.source) for a in sorted(stores, key=lambda a: a.line)
+        ]
+        return self.lost(
+            say("criteria.traffic.stored", stored=stored),
+            expected=say("criteria.traffic.stored_once", needed=needed, case=trial.case.name),
+            detail=say("criteria.traffic.stored_again", times=rounded(stored / needed), lines=[*dict.fromkeys(lines)]),
+            spent=spent,
         )
 
     def _needed(self, trial: Trial) -> float:

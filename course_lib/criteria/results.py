@@ -102,7 +102,7 @@ class GradedTrial(Trial):
                 problem = (
                     say(f"criteria.result.none_{'from_backward' if backward else 'of_several'}")
                     if missing
-                    else self._compare(arguments, got, right, wrong, label)
+                    else self._compare(arguments, got, right, wrong, label) or self._apart(call, part, got, wrong)
                 )
                 if problem:
                     both = name or call
@@ -153,6 +153,17 @@ class GradedTrial(Trial):
         if got is None:
             return Cause("blank")
         return self.evidence.faults[0].cause if self.evidence.faults else Cause("wrong", self.case.name)
+
+    def _apart(self, call: int, part: int, got: Any, finding: Finding) -> str:
+        """Say that a right tensor is not contiguous, where that is asked for, else ""."""
+        strides = self.evidence.strides[call] if call < len(self.evidence.strides) else None
+        strides = strides[part] if strides and isinstance(strides[0], list) else strides
+        if not self.exercise.contiguous or not strides or not isinstance(got, torch.Tensor):
+            return ""
+        if torch.empty_strided(got.shape, strides, device="meta").is_contiguous():
+            return ""
+        finding.detail = say("criteria.result.apart_detail")
+        return say("criteria.result.apart", got=tuple(strides), right=got.contiguous().stride())
 
     def _unstored(self, label: str, nbytes: int) -> int | None:
         """Bytes of this result that the kernels of the last call did not store; None if several may have stored the same,

@@ -551,6 +551,35 @@ def test_a_request_of_no_element_of_a_tensor_is_not_drawn():
     assert criteria.Coalesced("load", 1).judge(exercise(), [trial]).request is None
 
 
+def test_a_result_that_is_not_contiguous_is_right_where_nobody_asks():
+    asked = Exercise("unit.double", "double(x, contiguous) -> (3, 4), contiguous", 1, 1, 1, [], DOUBLE.oracle)
+    for of, strides, right in [
+        (asked, [4, 1], True),
+        (asked, [1, 3], False),
+        (asked, [8, 1], False),
+        (DOUBLE, [1, 3], True),
+    ]:
+        words = seen(X * 2, of=of, strides=[strides])
+        assert not words if right else says(words, "criteria.result.apart", got=tuple(strides), right=(4, 1))
+    one = [{"x": X[:1]}]
+    assert not seen(X[:1] * 2, of=asked, inputs=one, strides=[[1, 1]]), "one row lies anywhere"
+    assert says(seen(X, of=asked, strides=[[1, 3]]), FIRST), "wrong numbers are told first"
+
+
+def test_a_result_is_stored_once_where_that_is_asked():
+    def judged(times, **options):
+        stores = [Access("out", "store", 3, "tl.store(out_ptr)", bytes=48 * times)]
+        launched = Launch(
+            "k", (64, 1, 1), 1, stores, [Footprint("out", 48, written_bytes=48 * times, written_distinct_bytes=48)]
+        )
+        asked = criteria.Traffic(lambda x: 1000, 1, programs=0, **options)
+        return asked.judge(exercise(), [trial(X * 2, group="performance", launches=[launched])])
+
+    assert judged(1, once=True).passed and judged(2).passed
+    again = judged(2, once=True)
+    assert again.lost and again.spent == Spent("bytes", "stored", 48, 96, 1.05 * 48, "a case")
+
+
 def test_a_finding_says_what_was_lost():
     assert says(criteria.Correct("ragged").missed, "criteria.result.missed_on", on="on ragged inputs")
     assert says(criteria.Coalesced("store").missed, "criteria.dense.missed_store")

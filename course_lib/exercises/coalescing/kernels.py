@@ -51,7 +51,7 @@ row_copy = Exercise(
 
 gather_rows = Exercise(
     id="coalescing.gather_rows",
-    signature="gather_rows(x: (M, N), column stride 1, index: (K,) int64) -> (K, N)",
+    signature="gather_rows(x: (M, N), column stride 1, index: (K,) int64) -> (K, N), contiguous",
     minutes=10,
     difficulty=2,
     lines=13,

@@ -158,7 +158,7 @@ def compulsory_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
 
 matmul = Exercise(
     id="tiling.matmul",
-    signature="matmul(a: (M, K) or (B, M, K), b: (K, N) or (B, K, N)) -> (M, N) or (B, M, N)",
+    signature="matmul(a: (M, K) or (B, M, K), b: (K, N) or (B, K, N)) -> (M, N) or (B, M, N), contiguous",
     minutes=90,
     difficulty=4,
     lines=35,
@@ -192,7 +192,7 @@ matmul = Exercise(
         Correct("float32", 2, say("tiling.matmul.title_float32")),
         Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 2, say("tiling.matmul.title_rereads_a")),
         Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 2, say("tiling.matmul.title_rereads_b")),
-        Traffic(tile_traffic, 1, title=say("tiling.matmul.title_traffic")),
+        Traffic(tile_traffic, 1, title=say("tiling.matmul.title_traffic"), once=True),
         Coalesced("load", 2),
         Coalesced("store", 1),
     ],

@@ -163,6 +163,17 @@ WRONG = [
     wrong("row_copy", "always float32", [RAGGED, APART, LOADS, STORES, ONCE], ("dtype=x.dtype, ", "")),
     wrong("row_copy", "torch copies", [TRITON], ("return out", "return x.clone()")),
     wrong("row_copy", "second block of columns lost", [RAGGED], ("tl.program_id(1) * BLOCK_N + ", "")),
+    wrong(
+        "row_copy",
+        "rows of the copy lie as far apart as those of x",
+        [APART],
+        (
+            "torch.empty((M, N), dtype=x.dtype, device=x.device)",
+            "torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)",
+        ),
+        ("out_ptr + rows * N", "out_ptr + rows * row_stride"),
+        tells="not contiguous",
+    ),
     # -------------------- gather_rows
     wrong(
         "gather_rows",
@@ -201,6 +212,14 @@ WRONG = [
         ("(k[:, None] < K) & (cols < N)", "(rows < K) & (cols < N)"),
     ),
     wrong("gather_rows", "stores at the source row", [PLAIN], ("k[:, None] * N", "rows * N")),
+    wrong(
+        "gather_rows",
+        "rows of the result lie as far apart as those of x",
+        [APART],
+        ("torch.empty((K, N), dtype=x.dtype, device=x.device)", "x.new_empty(K, x.stride(0))[:, :N]"),
+        ("k[:, None] * N", "k[:, None] * row_stride"),
+        tells="not contiguous",
+    ),
     # -------------------- transpose
     wrong(
         "transpose",
@@ -261,6 +280,15 @@ WRONG = [
         "out has the strides of a view",
         [PLAIN],
         ("torch.empty((N, M), dtype=x.dtype, device=x.device)", "torch.empty_like(x.T)"),
+    ),
+    wrong(
+        "transpose",
+        "a copy, and a view of it",
+        [PLAIN],
+        ("torch.empty((N, M), dtype=x.dtype", "torch.empty((M, N), dtype=x.dtype"),
+        ("out_ptr + cols * M + rows", "out_ptr + rows * N + cols"),
+        ("return out", "return out.T"),
+        tells="not contiguous",
     ),
     # -------------------- column_sum
     wrong("column_sum", "one column a program", [LOADS], ("512, 128, 64", "512, 512, 1")),

@@ -515,6 +515,17 @@ WRONG = [
     wrong("bias_gelu", "torch adds the bias", [TRITON], ("](x, bias,", "](x + bias, bias,")),
     # -------------------- softmax
     wrong("softmax", "rows as if they followed one another", [APART], ("row * row_stride", "row * N")),
+    wrong(
+        "softmax",
+        "rows of the result lie as far apart as those of x",
+        [APART],
+        (
+            "torch.empty((M, N), dtype=x.dtype, device=x.device)",
+            "torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)",
+        ),
+        ("row * N", "row * row_stride"),
+        tells="not contiguous",
+    ),
     wrong("softmax", "two kernels that read twice", [LAUNCH, ONCE], source=TWO_STAGE_SOFTMAX),
     wrong("softmax", "no maximum", [SOFTMAX], ("tl.exp(x - tl.max(x, axis=0))", "tl.exp(x)")),
     wrong(

@@ -180,6 +180,7 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates):
     wrong("row_sums", "adds in float16", [FLOAT16, SUMS_READ, SUMS_MOVED], ("acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)", "acc = tl.zeros((BLOCK_M, BLOCK_K), a_ptr.dtype.element_ty)"), ("other=0).to(tl.float32)", "other=0)")),
     wrong("row_sums", "a step for each column", [SUMS_READ, SUMS_MOVED], ("BLOCK_M=16, BLOCK_K=128", "BLOCK_M=128, BLOCK_K=1")),
     wrong("row_sums", "reads twice", [SUMS_MOVED], ("    m = tl.program_id(0)", "        acc += 0 * tl.load(a_ptr + rows * stride_m + k, mask=(rows < M) & (k < K), other=0, volatile=True).to(tl.float32)\n    m = tl.program_id(0)")),
+    wrong("row_sums", "stored in each step", [SUMS_MOVED], ("other=0).to(tl.float32)\n", "other=0).to(tl.float32)\n        m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)\n        tl.store(out_ptr + m, tl.sum(acc, 1), mask=m < M)\n"), tells="after the loop"),
     wrong("row_sums", "torch does it", ["triton_did_the_work"], source="def row_sums(a):\n    return a.float().sum(1)\n"),
     wrong("row_sums", "halves come back", [PLAIN], ("out = torch.empty(M, dtype=torch.float32", "out = torch.empty(M, dtype=torch.float16")),
     wrong("row_sums", "acc begins as a number", ["compiles"], ("acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)", "acc = 0.0"), tells="tl.zeros([16, 128], ...)"),
@@ -435,6 +436,35 @@ WRONG = [
         [RAGGED, STRIDED, BATCHED, LONG, SINGLE, *PERFORMANCE],
         ('acc = tl.dot(a, b, acc, input_precision="ieee")', 'acc = tl.dot(a, b, input_precision="ieee")'),
     ),
+    wrong(
+        "matmul",
+        "stored in each step",
+        [DETOUR],
+        (
+            "        a_ptrs += BLOCK_K",
+            "        tl.store(c_ptr + batch * M * N + rows * N + cols, acc.to(c_ptr.dtype.element_ty), mask=(rows < M) & (cols < N))\n        a_ptrs += BLOCK_K",
+        ),
+        tells="after the loop",
+    ),
+    wrong(
+        "matmul",
+        "the mask of pointers that stand still",
+        [RAGGED, STRIDED, BATCHED, LONG, SINGLE],
+        ("k[None, :] < K - start", "k[None, :] < K"),
+        ("k[:, None] < K - start", "k[:, None] < K"),
+    ),
+    wrong(
+        "matmul",
+        "columns first in memory",
+        ["correct.plain"],
+        (
+            "torch.empty(B, M, N, dtype=a.dtype, device=a.device)",
+            "torch.empty(B, N, M, dtype=a.dtype, device=a.device).mT",
+        ),
+        ("rows * N + cols", "rows + cols * M"),
+        tells="not contiguous",
+    ),
+    wrong("matmul", "rows of c K apart", ["correct.plain"], ("rows * N + cols", "rows * K + cols")),
     wrong("matmul", "the first of each batch", [BATCHED], ("b_ptr + batch * stride_bb", "b_ptr + 0 * stride_bb")),
     wrong(
         "matmul",

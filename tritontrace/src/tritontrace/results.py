@@ -670,7 +670,7 @@ class Replay:
 
     cause: of the error, or of what is refused.
     outputs[i] is what call i returned (a tensor, a number or a tuple of them), read after the last call, so that a
-    buffer shared between calls shows.
+    buffer shared between calls shows. They are contiguous copies; strides[i] has the strides that were returned.
 
     >>> Replay("M = 130", faults=[Fault("race", "Two programs store to element 0.")]).faults[0].kind
     'race'
@@ -681,6 +681,7 @@ class Replay:
     refused: str = ""  # one sentence if the log holds something that is not allowed
     cause: Cause | None = None
     outputs: list[Any] = field(default_factory=list)
+    strides: list[Any] = field(default_factory=list)
     # of each call that was begun: what an autotuned kernel ran with, "" if with its first configuration
     configurations: list[str] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)  # of the last call

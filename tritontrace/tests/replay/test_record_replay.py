@@ -331,6 +331,15 @@ def test_tuples_keep_their_order():
     assert names == {"out[0]", "out[1]"}
 
 
+def test_strides_are_those_that_were_returned():
+    def turned(x):
+        return plainly(x).view(4, 25).T, plainly(x)[::2]
+
+    evidence, _ = evidence_of(turned, calls=1)
+    assert evidence.strides == [[[1, 25], [2]]]
+    assert [out.stride() for out in evidence.outputs[0]] == [(4, 1), (1,)]
+
+
 def test_lists_of_tensors_are_arguments_too():
     def function(xs, k):
         return doubled_into(torch.empty_like(xs[k]), xs[k])

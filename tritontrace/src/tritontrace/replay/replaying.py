@@ -458,6 +458,7 @@ def replay(
         reached = any(fault.kind == "undefined" for fault in faults)  # Evidence.poisoned says it
         evidence.faults = [fault for fault in faults if fault.kind != "undefined"]
         evidence.outputs = [_copied(result) for result in results]
+        evidence.strides = [_strides(result) for result in results]
         evidence.operations = tape.operations
         spare = spare_bytes(tape, results[-1])
         evidence.largest_buffer, evidence.buffers = max(spare, default=0), sum(spare)
@@ -721,6 +722,12 @@ def _copied(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_copied(v) for v in value]
     return value
+
+
+def _strides(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return list(value.stride())
+    return [_strides(v) for v in value] if isinstance(value, (list, tuple)) else None
 
 
 def _bytes(value: Any) -> Any:
