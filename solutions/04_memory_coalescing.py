@@ -268,8 +268,10 @@ print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficie
 #
 # {{exercise coalescing.predictions}}
 #
-# **One** program runs each of these kernels. `x_ptr` points to the start of a 128-byte line. How many sectors does the
-# **load** of each kernel touch? Write down five numbers first. The cell after the check counts them.
+# **One** program runs each of these kernels. `x_ptr` points to the start of a 128-byte line. How many sectors do the lanes
+# of its **load** ask for? Count as the trace does: elements 0 to 31 of the block are one group of lanes, 32 to 63 the
+# next, and a sector that two groups ask for counts twice. (A cache may answer the second group, but that comes later.)
+# Write down five numbers first. The cell after the check counts them.
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
@@ -337,8 +339,9 @@ for kernel, dtype in (
 
 # %% [markdown]
 # Look at two of them again. *Half masked* asks for half the bytes, but it saves no sector, because a mask saves a
-# sector only if it switches off every lane that reads from it. *Shifted* asks for as many bytes as *neighbours*, but it
-# touches a quarter more sectors: each group of 32 lanes begins 4 bytes later, and so ends in a fifth sector.
+# sector only if it switches off every lane that reads from it. *Shifted* asks for as many bytes as *neighbours*, but for
+# a quarter more sectors: each group of 32 lanes begins 4 bytes later, and so ends in a fifth sector. Its 1024 floats lie
+# in 129 different sectors, and 31 of these are asked for twice.
 #
 # ## Is the count true?
 #
@@ -467,8 +470,8 @@ check("coalescing.row_copy", row_copy)
 # and slow? The rows are random, but the elements within a row are not. A random row of 1024 floats is 128 sectors, and
 # all of their bytes are needed.
 #
-# Write `gather_rows(x, index)`, which returns `x[index]`. `index` is a contiguous int64 tensor of K row numbers, each
-# from 0 to M - 1, in any order and possibly repeated. Rows of x may lie apart, as in `row_copy`.
+# Write `gather_rows(x, index)`, which returns `x[index]`, contiguous. `index` is a contiguous int64 tensor of K row
+# numbers, each from 0 to M - 1, in any order and possibly repeated. Rows of x may lie apart, as in `row_copy`.
 #
 # Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}), repeated rows and rows that lie apart ({{correct.strided}}),
