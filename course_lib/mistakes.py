@@ -255,7 +255,11 @@ def on_race(stores: str) -> MistakeMatcher:
 
     def look(trials: Sequence[Trial]) -> str:
         between = {f.between for t in trials for f in t.evidence.faults if f.kind == "race"}
-        return next((sentence for kind, sentence in {**RACES, "stores": stores}.items() if kind in between), "")
+        in_rows = any(isinstance(x, torch.Tensor) and x.dim() > 1 for t in trials for x in t.evidence.outputs)
+        lanes = {"lanes": say("criteria.race.lanes_of_rows")} if in_rows else {}
+        return next(
+            (sentence for kind, sentence in {**RACES, "stores": stores, **lanes}.items() if kind in between), ""
+        )
 
     return look
 
