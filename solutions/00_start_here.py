@@ -651,8 +651,8 @@ figures.start.working_sets()
 # In the left picture each memory shows up as a flat stretch, which ends where the list no longer fits into that memory.
 # The last rise is not sharp: of a list twice as large as L2, a part is still found there. In the right picture
 # all SMs read as fast as they can, and the caches inside the SMs (L1) are not used. Data comes from L2 as long as it
-# fits there, and otherwise from main memory. (The end at the far left and a bump before the fall do not follow this
-# rule, and you may pass over them.)
+# fits there, and otherwise from main memory. (Two details do not follow this rule: the end at the far left, and a bump
+# before the fall. Nothing later needs them.)
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
 # then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes in flight at any moment

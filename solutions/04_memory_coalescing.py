@@ -648,9 +648,9 @@ with trace():
 print("elements:", total.item())
 
 # %% [markdown]
-# The output must be 0 before the launch (`torch.zeros`). `sem="relaxed"` says that no other memory access has to wait
-# for the addition, which is enough where nothing but the sum is shared. Pointers, values and a mask may be blocks, as
-# in `tl.store`.
+# The output must be 0 before the launch (`torch.zeros`). By default other loads and stores of the program wait for
+# an atomic addition. `sem="relaxed"` spares them this wait, which nobody needs where nothing but the sum is shared.
+# Pointers, values and a mask may be blocks, as in `tl.store`.
 #
 # So there are two ways to add the parts:
 # * Use `tl.atomic_add` into an output of zeros. This takes one launch. But the parts arrive in any order, and float
@@ -778,13 +778,14 @@ for row_stride in (1008, 1000, 1001):
 # %% [markdown]
 # 1001 is no surprise. But why does 1000 get narrow loads? Its rows start at multiples of 4000 bytes, and 4000 is
 # divisible by 16. So the *kernel* could load 128 bits. But the *compiler* is only told whether the stride in elements
-# is divisible by 16, and 1000 = 62 × 16 + 8. This is a second reason to pad, and to pad to 16 elements. A load of 128
-# bits appears in the PTX as `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a
-# compiled kernel, as `LDG.E.128`.
+# is divisible by 16, and 1000 = 62 × 16 + 8. This is a second reason to pad. So the smallest stride that starts
+# sectors, 1000, is not yet the best one: pad to multiples of 16 elements, here 1008. A load of 128 bits appears in the
+# PTX as `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a compiled kernel, as
+# `LDG.E.128`.
 #
-# How much can alignment matter in the end? In unit 03's mystery plot, a bfloat16 matmul by cuBLAS, NVIDIA's library for
-# products, runs on an H200 at {{measured product 4096}} TFLOP/s for N = 4096, and at {{measured product 4097}} for
-# N = 4097. Alignment is not the only cause; see *More* in unit 05.
+# How much can alignment matter in the end? A bfloat16 matmul by cuBLAS, NVIDIA's library for matrix products, runs on
+# an H200 at {{measured product 4096}} TFLOP/s for N = 4096, and at {{measured product 4097}} for N = 4097. Alignment is
+# not the only cause; see *More* in unit 05.
 
 # %% [markdown]
 # ## What limits it?

@@ -261,9 +261,10 @@ print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gp
 # says how many of the 232,448 bytes (227 KiB) of shared memory a program takes. And it says how many registers each
 # thread takes. (Its `cp.async` is an instruction that copies a tile into shared memory while the program goes on.)
 #
-# **Warps and stages** (see below) are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. By
-# default a program has 4 warps, that is, 128 threads. So with a tile of 128 × 256, each thread holds 256 sums. A thread
-# has at most 255 registers. What happens to the sums that do not fit?
+# **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. A **stage** is
+# room for the tiles of one step: with three of them, the tiles of two later steps arrive while one step is computed.
+# By default a program has 4 warps, that is, 128 threads. So with a tile of 128 × 256, each thread holds 256 sums. A
+# thread has at most 255 registers. What happens to the sums that do not fit?
 
 # %%
 a, b = torch.empty(128, 1024).half(), torch.empty(1024, 256).half()
@@ -521,8 +522,8 @@ figures.tiling.pipelining()
 #   without a pipeline would need more than 8 warps: while all 8 waited for memory, there would be no others to take
 #   over. A matmul can get by with so few warps, because its pipeline hides the waits.
 #
-# Move the sliders. Of the tiles that fit, which one has the highest intensity? What does a third stage cost? And why is
-# a tile of 256 × 256 impossible?
+# Move the sliders. Of the tiles that fit, which one has the highest intensity? What does a third stage cost? And what is
+# wrong with a tile of 256 × 256?
 
 # %%
 figures.tiling.explore_tile_sizes()
@@ -530,7 +531,7 @@ figures.tiling.explore_tile_sizes()
 # %% [markdown]
 # With BLOCK_K = 64 on an H200, the tile of 128 × 256 (or 256 × 128) has the highest intensity of all tiles that fit: 85
 # FLOP/byte. Each stage takes 48 KiB, so a third stage costs as much as the first. A tile of 256 × 256 would take all
-# the registers of an SM for its sums, and leave none for addresses.
+# the registers of an SM for its sums, and leave none for addresses. It runs, but a part of its sums spills to memory.
 
 # %% [markdown]
 # ## Tile, warps, stages
@@ -570,7 +571,8 @@ print(f"one answer from memory: {wait * 1e6:.2f} µs")
 # (sm_90). You write the configuration. It need not fit an A100. Full marks require
 # * that the sums stay in registers: no spills ({{by_the_compiler.spilled}}),
 # * that the products are done by `wgmma` ({{by_the_compiler.without_wgmma}}),
-# * that at least two thirds of a program's shared memory hold tiles ({{by_the_compiler.half_empty}}),
+# * that the tiles of all stages together fill at least two thirds of the shared memory that a program may have
+#   ({{by_the_compiler.half_empty}}),
 # * that no more bytes are moved than tiles of 128 × 256 move ({{traffic.performance}}).
 #
 # The first three are what the compiler says, without a GPU. There is extra credit on a GPU, for a product of 4096 × 4096
