@@ -19,6 +19,7 @@ from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
 from course_lib.exercises import sealed
 from course_lib.exercises.cases import fixed
+from course_lib.exercises.misconceptions import Misconception
 from course_lib.mistakes import MistakeMatcher, every, miscounted, on_exception, on_race
 from course_lib.words import as_written, is_answer
 from tritontrace.results import Cause
@@ -271,6 +272,8 @@ predictions = Exercise(
                 ("bytes_loaded", 20_000): say("start.predictions.one_dtype_for_both"),
                 ("bytes_stored", 20_480): say("start.predictions.bytes_stored"),
                 ("bytes_stored", 10_000): say("start.predictions.bytes_of_a_float"),
+                ("programs", 5000 / 1024): say("start.predictions.a_part_of_a_program"),
+                ("masked_positions", 5000 % 1024): say("start.predictions.elements_of_the_last_program"),
             }
         )
     ],
@@ -340,6 +343,7 @@ add_one = Exercise(
     ],
     mistakes=[
         same_elements,
+        Misconception(lambda x: torch.arange(len(x)) + 1.0, say("start.add_one.adds_to_positions"), each=True),
         ends_early(lambda x: x.double() + 1),
         WITHOUT_A_GRID,
     ],

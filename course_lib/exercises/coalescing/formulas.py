@@ -117,6 +117,8 @@ predictions = Exercise(
                 ): say("coalescing.predictions.a_mask_saves_half"),
                 ("column", 2): say("coalescing.predictions.a_column_is_one_request"),
                 ("column", 32): say("coalescing.predictions.column"),
+                **{("column", wrong): say("coalescing.predictions.column_is_one") for wrong in (1, 8, 16)},
+                ("neighbours", 4): say("coalescing.predictions.neighbours_of_one_request"),
             }
         )
     ],

@@ -14,9 +14,13 @@ from course_lib.exercises.coalescing.mistakes import (
     added_in_float16,
     halves_of_blocks,
     kept_in_16_bits,
+    of_the_first_index,
     one_element_apart,
     read_several_times,
     short_runs,
+    sums_of_blocks,
+    the_ends_of_parts_twice,
+    the_first_of_each_part,
     the_first_rows_alone,
     the_last_rows_alone,
     wasteful,
@@ -46,7 +50,12 @@ row_copy = Exercise(
         Traffic(copy_bytes, 1),
     ],
     bonus=[against_copy(matrix(8192, 8192), copy_bytes)],
-    mistakes=[wasteful("load", DOWN_A_COLUMN), wasteful("store", DOWN_A_COLUMN), short_runs],
+    mistakes=[
+        Misconception(one_element_apart, say("coalescing.gather_rows.one_element_apart"), each=True),
+        wasteful("load", DOWN_A_COLUMN),
+        wasteful("store", DOWN_A_COLUMN),
+        short_runs,
+    ],
 )
 
 gather_rows = Exercise(
@@ -79,6 +88,12 @@ gather_rows = Exercise(
     bonus=[against_copy(Drawing("8192 of 8192 rows", matrix_and_index(8192, 8192, 8192)), gather_bytes)],
     mistakes=[
         Misconception(one_element_apart, say("coalescing.gather_rows.one_element_apart"), each=True),
+        Misconception(
+            [of_the_first_index(2**k) for k in range(1, 9)],
+            say("coalescing.gather_rows.one_index_a_program"),
+            each=True,
+            strict=True,
+        ),
         wasteful("load", DOWN_A_COLUMN),
         wasteful("store", DOWN_A_COLUMN),
         short_runs,
@@ -115,6 +130,19 @@ transpose = Exercise(
     ],
 )
 
+ROUND = (
+    50,
+    100,
+    200,
+    250,
+    300,
+    400,
+    500,
+    600,
+    750,
+    800,
+    1000,
+)  # rows of a part, by those who do not count in powers of two
 SUMS = sum_budget(lambda x: x.double().abs().sum(0), lambda x: x.shape[0])
 
 column_sum = Exercise(
@@ -144,7 +172,15 @@ column_sum = Exercise(
     mistakes=[
         the_last_rows_alone,
         the_first_rows_alone,
-        added_in_float16(SUMS),
+        *(
+            Misconception(wrongs, say(f"coalescing.column_sum.{name}"), each=True, strict=True)
+            for name, wrongs in {
+                "start_is_unused": [the_first_of_each_part(2**k, 2**h) for k in range(5, 12) for h in range(k)],
+                "parts_overlap": [the_ends_of_parts_twice(n, 2**h) for n in ROUND for h in range(3, 8) if n % 2**h],
+                "the_whole_block": [sums_of_blocks(2**k) for k in range(10)],
+            }.items()
+        ),
+        added_in_float16(SUMS, say("coalescing.column_sum.adds_in_float16")),
         kept_in_16_bits,
         on_fault("uninitialised", say("coalescing.column_sum.starts_from_empty")),
         on_race(say("coalescing.column_sum.parts_overwrite_each_other")),

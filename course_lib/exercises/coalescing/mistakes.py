@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -144,28 +144,52 @@ def kept_in_16_bits(trials: Sequence[Trial]) -> str:
     return say("coalescing.column_sum.kept_in_16_bits") if looks and all(looks) else ""
 
 
-def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
-    """Make a matcher that returns a remark if every sum of floats is right, and sums of halves are off by more than `budget`."""
+def added_in_float16(budget: ErrorBudget, sentence: str, axis: int = 0) -> MistakeMatcher:
+    """Make a matcher that returns `sentence` if every sum of floats along an axis of the only argument is right, and sums of halves
+    are off by more than `budget`."""
 
     def look(trials: Sequence[Trial]) -> str:
         right = {torch.float32: [], torch.float16: []}
         for t in trials:
             for arguments, output in t.calls:
-                x, sums = arguments["x"], arguments["x"].double().sum(0)
+                (x,) = arguments.values()
+                sums = x.double().sum(axis)
                 finite = isinstance(output, torch.Tensor) and output.shape == sums.shape and output.isfinite().all()
                 if not finite or output.dtype != torch.float32 or t.evidence.faults:
                     return ""
                 right[x.dtype].append(bool(((output - sums).abs() <= budget(sums, torch.float32, arguments)).all()))
         if not all(right[torch.float32]) or all(right[torch.float16]):
             return ""
-        return say("coalescing.column_sum.adds_in_float16")
+        return sentence
 
     return look
 
 
-def one_element_apart(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """Gather rows as if each began one element after the row before it."""
-    return x.as_strided(x.shape, (1, 1))[index]
+def one_element_apart(x: torch.Tensor, index: torch.Tensor | None = None) -> torch.Tensor:
+    """Gather rows, or all of them, as if each began one element after the row before it."""
+    rows = x.as_strided(x.shape, (1, 1))
+    return rows if index is None else rows[index]
+
+
+def the_first_of_each_part(rows: int, height: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Make the wrong formula in which each turn of a loop over a part of `rows` rows adds its first `height` rows."""
+    return lambda x: -(-rows // height) * sum(part[:height].double().sum(0) for part in x.split(rows))
+
+
+def the_ends_of_parts_twice(rows: int, height: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Make the wrong formula in which tiles of `height` rows lead past the end of each part of `rows` rows."""
+    tall = -(-rows // height) * height
+    return lambda x: sum(x[start : start + tall].double().sum(0) for start in range(0, len(x), rows))
+
+
+def sums_of_blocks(width: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Make the wrong formula in which each column of a block has the sum of all its columns."""
+    return lambda x: torch.cat([part.sum().expand(part.shape[1]) for part in x.double().split(width, 1)])
+
+
+def of_the_first_index(height: int) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Make the wrong formula in which all rows of block p are the row that index[p] names."""
+    return lambda x, index: x[index[torch.arange(len(index)) // height]]
 
 
 DOWN_A_COLUMN = say("coalescing.column_sum.one_column_a_program")

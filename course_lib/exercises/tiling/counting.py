@@ -135,6 +135,10 @@ predictions = Exercise(
                 },
                 ("a, tiles of 32 x 128", 8): say("tiling.predictions.along_n"),
                 ("b, tiles of 32 x 128", 2): say("tiling.predictions.along_m"),
+                (
+                    "a, tiles of 64 x 64, BLOCK_K twice as large",
+                    2,
+                ): say("tiling.predictions.block_k"),
             }
         )
     ],

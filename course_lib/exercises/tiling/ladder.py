@@ -13,6 +13,7 @@ from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, su
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import FP16, FP32, Drawing, cases_of, fixed
 from course_lib.exercises.coalescing import cases as coalescing
+from course_lib.exercises.coalescing.mistakes import added_in_float16, one_element_apart
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.tiling.cases import factors
 from course_lib.exercises.tiling.oracles import in_float32, product
@@ -53,6 +54,18 @@ def sums_of_blocks(height: int):
     return lambda a: torch.cat([part.sum().expand(len(part)) for part in a.double().split(height)])
 
 
+def first_block(side: int):
+    """Make the wrong formula that sums the first block of columns alone, or every `side`-th block from it on."""
+    return lambda a: sum(a[:, start : start + side].double().sum(1) for start in range(0, a.shape[1], side * side))
+
+
+def one_apart(a: torch.Tensor) -> torch.Tensor | None:
+    """Sum rows of which each begins one element after the one before it; None where they reach between the rows, as others do."""
+    wrong = one_element_apart(a).double().sum(1)
+    return None if wrong.isnan().any() else wrong
+
+
+SUMS = sum_budget(lambda a: a.double().abs().sum(1), lambda a: a.shape[1])
 row_sums = Exercise(
     id="tiling.row_sums",
     signature="row_sums(a: (M, K), column stride 1) -> (M,) float32",
@@ -66,7 +79,7 @@ row_sums = Exercise(
         performance=[matrix(512, 1024), matrix(256, 2048, FP16)],
     ),
     oracle=sums,
-    budget=sum_budget(lambda a: a.double().abs().sum(1), lambda a: a.shape[1]),
+    budget=SUMS,
     gates=GATES,
     criteria=[
         Correct("ragged", 3, say("tiling.row_sums.title_ragged")),
@@ -85,8 +98,11 @@ row_sums = Exercise(
                 (first_blocks, range(4, 11), say("tiling.row_sums.the_first_block_each_time")),
                 (windows, range(4, 11), say("tiling.row_sums.windows_overlap")),
                 (sums_of_blocks, range(9), say("tiling.row_sums.the_whole_block")),
+                (first_block, range(4, 11), say("tiling.row_sums.the_first_block_alone")),
             )
         ),
+        Misconception(one_apart, say("tiling.row_sums.one_element_apart"), sums, each=True),
+        added_in_float16(SUMS, say("tiling.row_sums.adds_in_float16"), axis=1),
         on_race(say("tiling.row_sums.one_sum_of_several")),
     ],
 )

@@ -118,24 +118,60 @@ pointers_go_on = [
 ]
 
 
+def past_the_end_of_k(trials: Sequence[GradedTrial]) -> str:
+    """Return a remark if loads leave a or b, but in no large product: K is a whole number of steps there, M and N are ragged; else ""."""
+    outside = {
+        t.case.group for t in trials for f in t.evidence.faults if f.kind == "out of bounds" and f.tensor in ("a", "b")
+    }
+    right = outside.isdisjoint(["plain", "performance"])
+    return say("tiling.matmul.past_the_end_of_k") if outside and right else ""
+
+
 def groups_of_one_height(trials: Sequence[GradedTrial]) -> str:
     """Return a remark if the missing tiles are those of a grouped order whose groups all have one height, else ""."""
-    looks = [_stored_by_such_groups(t) for t in trials if t.difference and t.evidence.launches]
-    return say("tiling.matmul.groups_of_one_height") if looks and all(looks) else ""
+    return say("tiling.matmul.groups_of_one_height") if _all_stored_in(GROUPS, trials) else ""
 
 
-def _stored_by_such_groups(trial: GradedTrial) -> bool:
-    """Whether such groups store just those elements of a result that are stored; not all of them are."""
+def divided_by_the_wrong_side(trials: Sequence[GradedTrial]) -> str:
+    """Return a remark if the missing tiles are those of programs whose number is divided by the other side of the grid, else ""."""
+    return say("tiling.matmul.divided_by_the_wrong_side") if _all_stored_in(DIVIDED, trials) else ""
+
+
+Order = Callable[[torch.Tensor, torch.Tensor, int, int], torch.Tensor]
+"""Row and column of tiles, numbers of rows and columns of tiles -> the number of the program that stores each."""
+
+
+def _in_groups(height: int) -> Order:
+    return lambda m, n, _, along_n: m // height * height * along_n + n * height + m % height
+
+
+GROUPS = [_in_groups(2**k) for k in range(1, 5)]
+NOBODY = 1 << 60
+DIVIDED: list[Order] = [
+    lambda m, n, along_m, _: torch.where(n < along_m, m * along_m + n, NOBODY),
+    lambda m, n, _, along_n: torch.where(m < along_n, n * along_n + m, NOBODY),
+]
+
+
+def _all_stored_in(orders: Sequence[Order], trials: Sequence[GradedTrial]) -> bool:
+    looks = [_stored_in(orders, t) for t in trials if t.difference and t.evidence.launches]
+    return bool(looks) and all(looks)
+
+
+def _stored_in(orders: Sequence[Order], trial: GradedTrial) -> bool:
+    """Whether one of these orders stores just those elements of a result that are stored; not all of them are."""
     output = trial.evidence.outputs[-1] if trial.evidence.outputs else None
     if not isinstance(output, torch.Tensor) or output.dim() < 2 or not output.isnan().any():
         return False
     rows, columns = torch.arange(output.shape[-2])[:, None], torch.arange(output.shape[-1])
-    for height, side, width in itertools.product([2**k for k in range(1, 5)], BLOCKS, BLOCKS):
-        along_n = -(-len(columns) // width)
-        tiles, m, n = -(-len(rows) // side) * along_n, rows // side, columns // width
-        stored = m // height * height * along_n + n * height + m % height < tiles  # the number of its program
-        if trial.evidence.launches[-1].grid[0] == tiles and torch.equal(~output.isnan(), stored.expand_as(output)):
-            return True
+    for side, width in itertools.product(BLOCKS, BLOCKS):
+        along_m, along_n = -(-len(rows) // side), -(-len(columns) // width)
+        if trial.evidence.launches[-1].grid[0] != along_m * along_n:
+            continue
+        for order in orders:
+            stored = order(rows // side, columns // width, along_m, along_n) < along_m * along_n
+            if torch.equal(~output.isnan(), stored.expand_as(output)):
+                return True
     return False
 
 

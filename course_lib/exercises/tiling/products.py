@@ -25,9 +25,11 @@ from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.tiling.cases import factors, tiled
 from course_lib.exercises.tiling.criteria import Counted
 from course_lib.exercises.tiling.mistakes import (
+    divided_by_the_wrong_side,
     groups_of_one_height,
     last_tile_alone,
     looks_like_tf32,
+    past_the_end_of_k,
     pointers_go_on,
     small_tiles,
     the_last_block_alone,
@@ -213,6 +215,8 @@ matmul = Exercise(
         the_last_block_alone,
         *pointers_go_on,
         groups_of_one_height,
+        divided_by_the_wrong_side,
+        past_the_end_of_k,
         on_race(say("tiling.matmul.one_tile_of_several")),
         small_tiles,
     ],

@@ -81,6 +81,8 @@ WRONG = [
     wrong("predictions", "a shift costs one sector in all", [PLAIN], ('"shifted": 160', '"shifted": 129')),
     wrong("predictions", "a mask saves half", [PLAIN], ('"half_masked": 128', '"half_masked": 64')),
     wrong("predictions", "a column is one request", [PLAIN], ('"column": 64', '"column": 2')),
+    wrong("predictions", "a column is one sector", [PLAIN], ('"column": 64', '"column": 1')),
+    wrong("predictions", "one group of lanes", [PLAIN], ('"neighbours": 128', '"neighbours": 4')),
     wrong("predictions", "a text", [PLAIN], ('"column": 64', '"column": "64"')),
     # -------------------- divergence_passes
     wrong("divergence_passes", "every warp twice", [SHORT, WHOLE], ("len(set(taken[start : start + warp]))", "2")),
@@ -163,6 +165,7 @@ WRONG = [
     wrong("row_copy", "always float32", [RAGGED, APART, LOADS, STORES, ONCE], ("dtype=x.dtype, ", "")),
     wrong("row_copy", "torch copies", [TRITON], ("return out", "return x.clone()")),
     wrong("row_copy", "second block of columns lost", [RAGGED], ("tl.program_id(1) * BLOCK_N + ", "")),
+    wrong("row_copy", "rows one element apart", [PLAIN], ("x.stride(0), BLOCK_M", "x.stride(1), BLOCK_M")),
     wrong(
         "row_copy",
         "rows of the copy lie as far apart as those of x",
@@ -212,6 +215,12 @@ WRONG = [
         ("(k[:, None] < K) & (cols < N)", "(rows < K) & (cols < N)"),
     ),
     wrong("gather_rows", "stores at the source row", [PLAIN], ("k[:, None] * N", "rows * N")),
+    wrong(
+        "gather_rows",
+        "one row number for a program",
+        [PLAIN],
+        ("tl.load(index_ptr + k, mask=k < K, other=0)[:, None]", "tl.load(index_ptr + tl.program_id(0))"),
+    ),
     wrong(
         "gather_rows",
         "rows of the result lie as far apart as those of x",
@@ -352,6 +361,20 @@ WRONG = [
             "        total += tile.to(tl.float32)",
             "        tile = tl.load(x_ptr + rows * row_stride + cols, mask=(rows < M) & (cols < N), other=0)\n        total += tile.to(tl.float32)",
         ),
+    ),
+    wrong(
+        "column_sum",
+        "each turn adds the first rows of its part",
+        [PLAIN],
+        ("rows = start + tl.arange", "rows = first + tl.arange"),
+        ("512, 128, 64", "512, 16, 64"),
+    ),
+    wrong("column_sum", "a sum without an axis", [PLAIN], ("tl.sum(total, axis=0)[None, :]", "tl.sum(total)")),
+    wrong(
+        "column_sum",
+        "each part is rounded to the dtype of x",
+        [FLOAT16, LOADS, ONCE],
+        ("tl.sum(total, axis=0)[None, :]", "tl.sum(total, axis=0)[None, :].to(x_ptr.dtype.element_ty).to(tl.float32)"),
     ),
     wrong("column_sum", "torch sums", [TRITON], ("return out", "return x.float().sum(0)")),
     # -------------------- deinterleave

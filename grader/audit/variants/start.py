@@ -87,6 +87,8 @@ WRONG = [
     wrong("predictions", "masks one program too many", [TRACED], ("120,", "1144,")),
     wrong("predictions", "a program for each element", [TRACED], ('"programs": 5', '"programs": 5000')),
     wrong("predictions", "elements, not bytes", [TRACED], ("10_000", "5000"), ("20_000", "5000")),
+    wrong("predictions", "a part of a program", [TRACED], ('"programs": 5', '"programs": 5000 / 1024')),
+    wrong("predictions", "elements of the last program", [TRACED], ("120,", "904,")),
     wrong("predictions", "answers true", [TRACED], ("120,", "True,")),
     wrong("predictions", "in words", [TRACED], ("10_000", '"10 000"')),
     # -------------------- add_one
@@ -97,6 +99,7 @@ WRONG = [
     wrong("add_one", "ignores the program id", [PLAIN], (PLACE, "tl.arange(0, BLOCK)")),
     wrong("add_one", "threads in the grid", [PLAIN], ("triton.cdiv(n, BLOCK),", "triton.cdiv(n, BLOCK), 32")),
     wrong("add_one", "only whole blocks", [ANY, HALF], ("triton.cdiv(n, BLOCK)", "max(1, n // BLOCK)")),
+    wrong("add_one", "adds to the positions", [PLAIN], ("x + 1", "i + 1")),
     wrong("add_one", "adds two", [PLAIN], ("x + 1", "x + 2")),
     wrong("add_one", "always float32", [HALF, ONCE], ("torch.empty_like(x)", "torch.empty(n)")),
     wrong("add_one", "torch adds", [OWN], ("return out", "return x + 1")),

@@ -181,6 +181,9 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates):
     wrong("row_sums", "a step for each column", [SUMS_READ, SUMS_MOVED], ("BLOCK_M=16, BLOCK_K=128", "BLOCK_M=128, BLOCK_K=1")),
     wrong("row_sums", "reads twice", [SUMS_MOVED], ("    m = tl.program_id(0)", "        acc += 0 * tl.load(a_ptr + rows * stride_m + k, mask=(rows < M) & (k < K), other=0, volatile=True).to(tl.float32)\n    m = tl.program_id(0)")),
     wrong("row_sums", "stored in each step", [SUMS_MOVED], ("other=0).to(tl.float32)\n", "other=0).to(tl.float32)\n        m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)\n        tl.store(out_ptr + m, tl.sum(acc, 1), mask=m < M)\n"), tells="after the loop"),
+    wrong("row_sums", "start is multiplied by BLOCK_K", [PLAIN], ("k = start + tl", "k = start * BLOCK_K + tl")),
+    wrong("row_sums", "rows one element apart", [PLAIN], ("a.stride(0), BLOCK_M", "a.stride(1), BLOCK_M")),
+    wrong("row_sums", "each step's sums in float16", [FLOAT16, SUMS_READ, SUMS_MOVED], ("acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)", "acc = tl.zeros((BLOCK_M,), tl.float32)"), ("acc += tl.load(a_ptr + rows * stride_m + k, mask=(rows < M) & (k < K), other=0).to(tl.float32)", "acc += tl.sum(tl.load(a_ptr + rows * stride_m + k, mask=(rows < M) & (k < K), other=0), 1, dtype=a_ptr.dtype.element_ty)"), ("tl.sum(acc, 1), mask", "acc, mask")),
     wrong("row_sums", "torch does it", ["triton_did_the_work"], source="def row_sums(a):\n    return a.float().sum(1)\n"),
     wrong("row_sums", "halves come back", [PLAIN], ("out = torch.empty(M, dtype=torch.float32", "out = torch.empty(M, dtype=torch.float16")),
     wrong("row_sums", "acc begins as a number", ["compiles"], ("acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)", "acc = 0.0"), tells="tl.zeros([16, 128], ...)"),
@@ -463,6 +466,19 @@ WRONG = [
         ),
         ("rows * N + cols", "rows + cols * M"),
         tells="not contiguous",
+    ),
+    *(
+        wrong(
+            "matmul",
+            f"row order, {what}",
+            [RAGGED, SINGLE, *PERFORMANCE],
+            ("rows = (first + within % height)", f"rows = ({row})"),
+            ("cols = (within // height)", f"cols = ({column})"),
+        )
+        for what, row, column in [
+            ("divided by grid_m", "pid // grid_m", "pid % grid_m"),
+            ("row and column swapped", "pid % grid_n", "pid // grid_n"),
+        ]
     ),
     wrong("matmul", "rows of c K apart", ["correct.plain"], ("rows * N + cols", "rows * K + cols")),
     wrong("matmul", "the first of each batch", [BATCHED], ("b_ptr + batch * stride_bb", "b_ptr + 0 * stride_bb")),
