@@ -119,12 +119,12 @@ pointers_go_on = [
 
 
 def past_the_end_of_k(trials: Sequence[GradedTrial]) -> str:
-    """Return a remark if loads leave a or b, but in no large product: K is a whole number of steps there, M and N are ragged; else ""."""
+    """Return a remark if loads leave a or b in small contiguous products, and in no large ones, whose K is whole steps; else ""."""
     outside = {
         t.case.group for t in trials for f in t.evidence.faults if f.kind == "out of bounds" and f.tensor in ("a", "b")
     }
     right = outside.isdisjoint(["plain", "performance"])
-    return say("tiling.matmul.past_the_end_of_k") if outside and right else ""
+    return say("tiling.matmul.past_the_end_of_k") if "ragged" in outside and right else ""
 
 
 def groups_of_one_height(trials: Sequence[GradedTrial]) -> str:

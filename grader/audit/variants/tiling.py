@@ -471,15 +471,16 @@ WRONG = [
         wrong(
             "matmul",
             f"row order, {what}",
-            [RAGGED, SINGLE, *PERFORMANCE],
+            [RAGGED, *also, SINGLE, *PERFORMANCE],
             ("rows = (first + within % height)", f"rows = ({row})"),
             ("cols = (within // height)", f"cols = ({column})"),
         )
-        for what, row, column in [
-            ("divided by grid_m", "pid // grid_m", "pid % grid_m"),
-            ("row and column swapped", "pid % grid_n", "pid // grid_n"),
+        for what, row, column, also in [
+            ("divided by grid_m", "pid // grid_m", "pid % grid_m", []),
+            ("row and column swapped", "pid % grid_n", "pid // grid_n", [STRIDED]),
         ]
     ),
+    wrong("matmul", "all of a batch in one place", [BATCHED], ("c_ptr + batch * M * N + rows", "c_ptr + rows")),
     wrong("matmul", "rows of c K apart", ["correct.plain"], ("rows * N + cols", "rows * K + cols")),
     wrong("matmul", "the first of each batch", [BATCHED], ("b_ptr + batch * stride_bb", "b_ptr + 0 * stride_bb")),
     wrong(
