@@ -8,11 +8,9 @@ from matplotlib.patches import Rectangle
 
 from course_lib.exercises.hopper.asynchrony import turns
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.colours import FOUR, INK, ONE, THREE, TWO
+from tritontrace.colours import FOUR, INK, TWO
 from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
 from tritontrace.words import plural
-
-WARPS = (FOUR, TWO, THREE, ONE)
 
 # ------------------------------------------------------------------------------------------------ a ring
 

@@ -119,7 +119,6 @@ GROUPED, CAUSAL, TOP_LEFT, WINDOW, MASK, SCALE = (
 )
 FLOPS = "dot_flops.performance"
 COUNTED = [FLOPS, COPIED, LAUNCHES]
-SEES_MASK = "            sees &= tl.load(mask_at, mask=sees, other=0) != 0\n"
 SAFE = 'tl.where(m_new == -float("inf"), 0.0, m_new)'
 NO_MASK = "masked = attention_mask is not None"
 REPEATED = "    (B, Hq, Nq, D), (Hkv, Nk) = query.shape, key.shape[1:3]\n"
@@ -166,7 +165,6 @@ WAVE = [
     honest("sinusoidal", "by exp", ("10000 ** (torch.arange(0, D, 2) / D)", "torch.exp(torch.arange(0, D, 2) * (math.log(10000.0) / D))")),
     honest("sinusoidal", "filled column by column", ("    return " + WAVES, "    out = torch.empty(len(positions), D)\n    out[:, ::2], out[:, 1::2] = angle.sin(), angle.cos()\n    return out")),
 ]  # fmt: skip
-ROTARY_COST = [TRAFFIC, DENSE, LAUNCHES]
 PAIR = "    tl.store(out, a * tl.cos(angle) - b * tl.sin(angle), mask=inside)\n    tl.store(out + D // 2, b * tl.cos(angle) + a * tl.sin(angle), mask=inside)\n"
 TURN = [
     wrong("rotary", "the other way", [PLAIN], ("- b * tl.sin", "+ b * tl.sin"), ("+ a * tl.sin", "- a * tl.sin")),

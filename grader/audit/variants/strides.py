@@ -223,11 +223,7 @@ EINSUM = [
 ]  # fmt: skip
 
 FIRST, GROUPED = "correct.plain", "correct.grouped"
-CUT, EIN, JOIN = (
-    'rearrange(q, "b s (g r) d -> b s g r d", g=k.shape[2])',
-    '"bsgrd,btgd->bgrst"',
-    '"b g r s t -> b (g r) s t"',
-)
+CUT, JOIN = 'rearrange(q, "b s (g r) d -> b s g r d", g=k.shape[2])', '"b g r s t -> b (g r) s t"'
 
 SCORES = [
     wrong("grouped_scores", "as many heads of keys as of queries", [GROUPED], source="""
