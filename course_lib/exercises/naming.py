@@ -10,7 +10,7 @@ from typing import Any
 
 from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, of_group
-from course_lib.exercise import Criterion, Exercise, Finding, Trial
+from course_lib.exercise import Criterion, Effort, Exercise, Finding, Trial
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.sealed import opened
 from course_lib.words import as_written, is_answer
@@ -99,10 +99,8 @@ def name_pictures(
         id=id,
         signature=f"{entry}: dict[str, str]",
         kind="values",
-        minutes=minutes,
-        difficulty=3,
+        effort=Effort(minutes=minutes, lines=6, difficulty=3),
         track="more",
-        lines=6,
         cases=[fixed(pictures, "plain")],
         oracle=lambda: {},  # each answer is judged by its seal
         criteria=[Names(sealed, causes, 3)],

@@ -95,4 +95,4 @@ def on(track: Track, exercises: Collection[Exercise]) -> list[Exercise]:
 
 def minutes_of(exercises: Collection[Exercise]) -> int:
     """Sum the minutes that the exercises take, without reading."""
-    return sum(exercise.minutes for exercise in exercises)
+    return sum(exercise.effort.minutes for exercise in exercises)

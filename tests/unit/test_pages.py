@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import grader
+from course_lib.exercise import Effort
 from course_lib.exercises import UNITS
 from course_lib.hardware import inductor
 from grader.building import index, units
@@ -43,7 +44,9 @@ def test_a_unit_s_minutes_and_exercises_reach_both_tables(tmp_path, monkeypatch)
     monkeypatch.setitem(units.TEACHES, "02_dtypes", ("02 dtypes", "what fits"))
     exercise = next(iter(grader.exercises("02_dtypes").values()))
     monkeypatch.setitem(
-        grader.exercises("02_dtypes"), "dtypes.more", dataclasses.replace(exercise, minutes=1000, track="more")
+        grader.exercises("02_dtypes"),
+        "dtypes.more",
+        dataclasses.replace(exercise, effort=Effort(1000, 1, 1), track="more"),
     )
     (tmp_path / "README.md").write_bytes((ROOT / "README.md").read_bytes())
     assert units.check(tmp_path) == [

@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.exercise import Effort
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.cases import FP16
 from course_lib.exercises.flash.oracles import kernel_budget, only_o
@@ -68,7 +69,5 @@ attention_log = work_log(
     oracle=only_o,
     budget=kernel_budget,
     called="attention(q: (Nq, D), k: (Nk, D), v: (Nk, D), contiguous, float16, D = 64) -> o: (Nq, D); Nq, Nk are multiples of 64",
-    minutes=40,
-    lines=60,
-    difficulty=4,
+    effort=Effort(minutes=40, lines=60, difficulty=4),
 )

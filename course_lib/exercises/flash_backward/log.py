@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.exercise import Effort
 from course_lib.exercises.flash_backward.cases import of_one_head
 from course_lib.exercises.flash_backward.oracles import gradient_budget, gradients
 from course_lib.exercises.rounds import Task, work_log
@@ -83,7 +84,5 @@ dq_log = work_log(
     oracle=lambda **given: gradients(**given)[0],
     budget=partial(gradient_budget, of="q"),
     called="dq(q, k, v, do, lse, delta) of one head, contiguous, float16, D = 32 -> (Nq, D); Nq, Nk are multiples of 64",
-    minutes=30,
-    lines=70,
-    difficulty=4,
+    effort=Effort(minutes=30, lines=70, difficulty=4),
 )

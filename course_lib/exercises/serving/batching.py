@@ -8,7 +8,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
 from course_lib.mistakes import every, for_cases
 
@@ -54,9 +54,7 @@ capacity = Exercise(
     id="serving.capacity",
     signature="capacity(config, tokens, memory, bandwidth) -> (kv_bytes, largest_batch, decode_seconds)",
     kind="formula",
-    minutes=12,
-    difficulty=2,
-    lines=8,
+    effort=Effort(minutes=12, lines=8, difficulty=2),
     cases=[
         question("8 B parameters, 8192 tokens, 141 GB", "plain", 141 * 10**9, 8192),
         question("every head of its own", "heads", 141 * 10**9, 8192, kv_heads=32),

@@ -10,7 +10,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, roundings
-from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercise import Case, Effort, Exercise, Trial
 from course_lib.exercises.attention.mistakes import has_nan
 from course_lib.exercises.cases import BF16, operations
 from course_lib.exercises.flash.mistakes import SEEN_NOTHING
@@ -77,9 +77,7 @@ attention_for = Exercise(
     signature="attention_for(module, query: (B, Hq, Nq, D), key, value: (B, Hkv, Nk, D), attention_mask, scaling=None, "
     "sliding_window=None, top_left=False, **others) -> (B, Nq, Hq, D), None",
     called="as a layer does",
-    minutes=35,
-    difficulty=4,
-    lines=55,
+    effort=Effort(minutes=35, lines=55, difficulty=4),
     cases=[
         Case("2 texts, 3 heads, 40 tokens, not causal", "plain", layer(2, 3, 1, 40, 40, 16, causal=False)),
         Case("6 heads for 2", "grouped", layer(2, 2, 3, 33, 33, 16, causal=False)),

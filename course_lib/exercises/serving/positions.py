@@ -21,7 +21,7 @@ from course_lib.criteria import (
     copy_bytes,
     roundings,
 )
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import ARITHMETIC, BF16, FP32, fixed, operations
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.serving.cases import projected, seen_by
@@ -62,9 +62,7 @@ def somewhere(n: int, D: int, furthest: int = 300):
 sinusoidal = Exercise(
     id="serving.sinusoidal",
     signature="sinusoidal(positions: (N,) int64, D) -> (N, D) float32",
-    minutes=8,
-    difficulty=2,
-    lines=4,
+    effort=Effort(minutes=8, lines=4, difficulty=2),
     cases=[
         Case("12 positions, D = 16", "plain", somewhere(12, 16)),
         Case("1 position, D = 8", "sizes", somewhere(1, 8, 10**6)),
@@ -147,9 +145,7 @@ def rotary_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[st
 rotary = Exercise(
     id="serving.rotary",
     signature="rotary(x: (B, H, N, D), positions: (N,) int32, base=10000.0) -> (B, H, N, D), contiguous",
-    minutes=15,
-    difficulty=3,
-    lines=20,
+    effort=Effort(minutes=15, lines=20, difficulty=3),
     cases=[
         Case("2 texts, 2 heads, 16 tokens", "plain", placed(2, 2, 16, 16)),
         Case("tokens from 37 on", "positions", placed(1, 2, 9, 32, first=37)),
@@ -238,9 +234,7 @@ def scored(heads: int, nq: int, nk: int):
 alibi = Exercise(
     id="serving.alibi",
     signature="alibi(scores: (heads, nq, nk)) -> (heads, nq, nk)",
-    minutes=8,
-    difficulty=2,
-    lines=5,
+    effort=Effort(minutes=8, lines=5, difficulty=2),
     cases=[
         Case("8 heads, 6 queries and keys", "plain", scored(8, 6, 6)),
         Case("2 heads, 1 query, 9 keys", "decode", scored(2, 1, 9)),
@@ -293,9 +287,7 @@ touches = Exercise(
     id="serving.touches",
     signature="touches: dict[str, bool]",
     kind="values",
-    minutes=5,
-    difficulty=2,
-    lines=12,
+    effort=Effort(minutes=5, lines=12, difficulty=2),
     cases=[fixed("twelve times True or False", "plain")],
     oracle=touched,
     criteria=[Truths(3, say("serving.touches.title_truths"))],
@@ -338,9 +330,7 @@ which_rows = Exercise(
     id="serving.which_rows",
     signature="which_rows: dict[str, int]",
     kind="values",
-    minutes=6,
-    difficulty=2,
-    lines=9,
+    effort=Effort(minutes=6, lines=9, difficulty=2),
     cases=[fixed("nine numbers", "plain")],
     oracle=keys_seen,
     criteria=[Numbers(3, say("serving.which_rows.title_numbers"))],

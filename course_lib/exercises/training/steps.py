@@ -11,7 +11,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.checkpoints import Seen
 from course_lib.mistakes import every, for_cases
@@ -123,9 +123,7 @@ accumulate = Exercise(
     signature="accumulate(model, batches: [(tokens, targets), ...]) -> float, the mean loss; its gradient in p.grad",
     kind="formula",
     called="in micro-batches",
-    minutes=15,
-    difficulty=3,
-    lines=9,
+    effort=Effort(minutes=15, lines=9, difficulty=3),
     cases=[
         micro("4 micro-batches", "plain"),
         micro("one batch", "plain", parts=1, rows=4, length=7, seed=2),
@@ -218,9 +216,7 @@ clip = Exercise(
     kind="formula",
     without=["torch.nn.utils.clip_grad"],
     called="on gradients",
-    minutes=8,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=8, lines=6, difficulty=2),
     cases=[
         clipped("a norm above the limit", "plain"),
         clipped("far above", "plain", scale=100.0, largest=0.5, seed=2),
@@ -316,9 +312,7 @@ learning_rate = Exercise(
     kind="formula",
     without=["torch.optim"],
     rel_tol=1e-7,
-    minutes=8,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=8, lines=6, difficulty=2),
     cases=[
         at(0, "warm-up"),
         at(4, "warm-up"),
