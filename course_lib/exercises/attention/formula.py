@@ -12,6 +12,7 @@ from course_lib.criteria import Correct, Numbers, Truths
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
 from course_lib.exercises.attention.criteria import ATTENTION, TENSORS, LargestBuffer
+from course_lib.exercises.attention.forward_slips import each_sees_a_key, no_infinities
 from course_lib.exercises.attention.gradient_mistakes import A_SECOND_SOFTMAX, CHAIN_RULE
 from course_lib.exercises.attention.mistakes import (
     FORMULA_SLIPS,
@@ -19,9 +20,7 @@ from course_lib.exercises.attention.mistakes import (
     TOP_LEFT,
     UNMASKED,
     UNSCALED,
-    each_sees_a_key,
     has_nan,
-    no_infinities,
     no_scale_on_the_way_back,
     starts_from_empty,
 )

@@ -8,6 +8,7 @@ from course_lib.catalogue import say
 from course_lib.exercises.attention.backward_slips import (
     SIZES,
     begins_a_tile_late,
+    by_chain_rule,
     delta_of_each_tile,
     ends_before_the_first_row,
     ends_with_the_first_row,
@@ -26,7 +27,6 @@ from course_lib.exercises.attention.mistakes import (
     NO_MASK_IN_A_TILE,
     NOT_AT_THE_BOTTOM_RIGHT,
     THE_OTHER_WAY,
-    by_chain_rule,
 )
 from course_lib.exercises.attention.oracles import gradients
 from course_lib.exercises.misconceptions import Misconception, Wrong

@@ -12,6 +12,7 @@ from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import rearranged, states, tiled
 from course_lib.exercises.attention.criteria import ATTENTION, LargestBuffer, Products
+from course_lib.exercises.attention.forward_slips import no_infinities
 from course_lib.exercises.attention.mistakes import (
     INVERSE_D,
     LAST_KEYS,
@@ -27,7 +28,6 @@ from course_lib.exercises.attention.mistakes import (
     WALKS,
     has_nan,
     last_queries_unwritten,
-    no_infinities,
 )
 from course_lib.exercises.attention.oracles import (
     any_order,
