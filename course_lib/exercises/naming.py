@@ -84,12 +84,7 @@ def shipped(unit: str) -> tuple[dict[str, list[str]], dict[str, str]]:
 
 
 def name_pictures(
-    id: str,
-    entry: str,
-    pictures: str,
-    sealed: Mapping[str, str],
-    causes: Mapping[str, str],
-    minutes: int = 6,
+    id: str, entry: str, pictures: str, sealed: Mapping[str, str], causes: Mapping[str, str], minutes: int = 6
 ) -> Exercise:
     """Make an exercise that shows six pictures and asks for the cause of each, worth 3 points.
 

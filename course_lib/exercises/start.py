@@ -210,8 +210,7 @@ warps_needed = Exercise(
     ],
     mistakes=[
         every(
-            lambda out, latency, work: out == -(-latency // work),
-            say("start.warps_needed.forgets_the_one_that_waits"),
+            lambda out, latency, work: out == -(-latency // work), say("start.warps_needed.forgets_the_one_that_waits")
         ),
         every(lambda out, latency, work: out == 1 + latency // work, say("start.warps_needed.rounds_down")),
     ],
@@ -326,11 +325,7 @@ add_one = Exercise(
         Correct("float16", 1, say("start.add_one.title_float16")),
         Traffic(copy_bytes, 2, programs=8),
     ],
-    mistakes=[
-        same_elements,
-        ends_early(lambda x: x.double() + 1),
-        WITHOUT_A_GRID,
-    ],
+    mistakes=[same_elements, ends_early(lambda x: x.double() + 1), WITHOUT_A_GRID],
 )
 
 fixed_copy = Exercise(
@@ -352,11 +347,7 @@ fixed_copy = Exercise(
         Traffic(copy_bytes, 1, programs=0),
         SharedWork(8, 2, group="performance"),
     ],
-    mistakes=[
-        same_elements,
-        ends_early(lambda x: x.double()),
-        WITHOUT_A_GRID,
-    ],
+    mistakes=[same_elements, ends_early(lambda x: x.double()), WITHOUT_A_GRID],
 )
 
 EXERCISES = {

@@ -332,10 +332,7 @@ class JobQueue:
             if not alone:
                 self.suspects += job.apart()
                 return {}
-            found, spent = (
-                [criteria.refused(answer.task, POISON, "ended_twice") for answer in job.answers],
-                {},
-            )
+            found, spent = ([criteria.refused(answer.task, POISON, "ended_twice") for answer in job.answers], {})
         except CancelledError:
             raise WorkersLost("The workers went away. What was judged is kept: run the same command again.") from None
         except canary.Broken:

@@ -332,11 +332,7 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
             "attention.merge.upside_down",
         ),
         ("merge", ("torch.where(m == -inf, 0, m)", "m"), "attention.merge.nan_of_two_empty_states"),
-        (
-            "tiled_attention",
-            ("range(-(-Nq // bm))", "range(Nq // bm)"),
-            "attention.attention_backward.last_queries",
-        ),
+        ("tiled_attention", ("range(-(-Nq // bm))", "range(Nq // bm)"), "attention.attention_backward.last_queries"),
         (
             "tiled_attention",
             ("else -(-Nk // bn)", "else Nk // bn"),

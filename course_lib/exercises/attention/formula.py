@@ -128,9 +128,7 @@ rotary = Exercise(
     mistakes=[
         Misconception(halves, say("attention.rotary.halves_as_pairs"), rotated),
         Misconception(
-            lambda x, positions, **_: rotated(x, -positions),
-            say("attention.rotary.the_other_way_round"),
-            rotated,
+            lambda x, positions, **_: rotated(x, -positions), say("attention.rotary.the_other_way_round"), rotated
         ),
         Misconception(rounded(positions_too=True), say("attention.rotary.rounded_positions"), rotated, each=True),
         Misconception(rounded(positions_too=False), say("attention.rotary.rounded_angles"), rotated, each=True),

@@ -215,11 +215,7 @@ MERGES = [
         )
     ),
     Misconception(
-        slips.state_by(l=lambda x, y, *_: x + y),
-        say("attention.merge.neither_l_is_corrected"),
-        merged,
-        1,
-        each=True,
+        slips.state_by(l=lambda x, y, *_: x + y), say("attention.merge.neither_l_is_corrected"), merged, 1, each=True
     ),
     Misconception(slips.state_by(acc=lambda x, y, *_: x + y), say("attention.merge.acc_is_not_corrected"), merged, 2),
     Misconception(slips.state_by(divided=True), say("attention.merge.acc_becomes_a_mean"), merged, 2),

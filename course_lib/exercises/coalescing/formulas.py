@@ -7,10 +7,7 @@ import itertools
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import (
-    Correct,
-    Holds,
-)
+from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.coalescing.oracles import passes, starts_sectors, traced
@@ -93,22 +90,10 @@ predictions = Exercise(
             {
                 ("neighbours", 32): say("coalescing.predictions.requests_not_sectors"),
                 ("every_fourth", 512): say("coalescing.predictions.every_fourth_float"),
-                (
-                    "every_fourth",
-                    1024,
-                ): say("coalescing.predictions.every_fourth"),
-                (
-                    "shifted",
-                    129,
-                ): say("coalescing.predictions.a_shift_costs_one_sector_in_all"),
-                (
-                    "shifted",
-                    128,
-                ): say("coalescing.predictions.shifted"),
-                (
-                    "half_masked",
-                    64,
-                ): say("coalescing.predictions.a_mask_saves_half"),
+                ("every_fourth", 1024): say("coalescing.predictions.every_fourth"),
+                ("shifted", 129): say("coalescing.predictions.a_shift_costs_one_sector_in_all"),
+                ("shifted", 128): say("coalescing.predictions.shifted"),
+                ("half_masked", 64): say("coalescing.predictions.a_mask_saves_half"),
                 ("column", 2): say("coalescing.predictions.a_column_is_one_request"),
                 ("column", 32): say("coalescing.predictions.column"),
             }
@@ -145,11 +130,7 @@ divergence_passes = Exercise(
         Case("two that agree", "whole warps", lambda g: {"taken": [True] * 32 + [False] * 32}),
         Case("every other lane", "whole warps", lambda g: {"taken": [i % 2 == 0 for i in range(128)]}),
         Case("one lane of 64", "whole warps", lambda g: {"taken": [i == 40 for i in range(64)]}),
-        Case(
-            "drawn lanes",
-            "whole warps",
-            lambda g: {"taken": (torch.rand(256, generator=g) < 0.03).tolist()},
-        ),
+        Case("drawn lanes", "whole warps", lambda g: {"taken": (torch.rand(256, generator=g) < 0.03).tolist()}),
         Case("50 threads", "short warps", lambda g: {"taken": [i < 40 for i in range(50)]}),
         Case("warps of 8", "short warps", lambda g: {"taken": [i < 20 for i in range(61)], "warp": 8}),
         Case("40 that agree", "short warps", lambda g: {"taken": [True] * 40}),

@@ -186,10 +186,7 @@ stable_logsumexp = Exercise(
         Correct("masked", 2, say("dtypes.stable_logsumexp.title_masked")),
         Correct("float16", 2, say("dtypes.stable_logsumexp.title_float16")),
     ],
-    mistakes=[
-        any_of(torch.isinf, ("large",), say("dtypes.stable_logsumexp.no_maximum")),
-        nan_where_all_is_masked,
-    ],
+    mistakes=[any_of(torch.isinf, ("large",), say("dtypes.stable_logsumexp.no_maximum")), nan_where_all_is_masked],
 )
 
 quantize_rows = Exercise(
@@ -212,9 +209,5 @@ quantize_rows = Exercise(
         Holds(least_step, 2, say("dtypes.quantize_rows.title_least_step"), "sizes"),
         Holds(zeros_stay, 1, say("dtypes.quantize_rows.title_zeros"), "zeros"),
     ],
-    mistakes=[
-        wraps_around,
-        cut_off,
-        on_exception("The size of tensor a", say("dtypes.quantize_rows.scale_by_row")),
-    ],
+    mistakes=[wraps_around, cut_off, on_exception("The size of tensor a", say("dtypes.quantize_rows.scale_by_row"))],
 )

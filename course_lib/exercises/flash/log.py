@@ -62,10 +62,7 @@ def first_attention(q, k, v):
 attention_log = work_log(
     "flash.attention_log",
     Task(first_attention, lambda q, k, v: {"Nq": q.shape[0], "Nk": k.shape[0], "D": q.shape[1]}),
-    {
-        "256 queries, 128 keys": qkv(256, 128, 64, FP16),
-        "128 queries, 384 keys": qkv(128, 384, 64, FP16),
-    },
+    {"256 queries, 128 keys": qkv(256, 128, 64, FP16), "128 queries, 384 keys": qkv(128, 384, 64, FP16)},
     oracle=only_o,
     budget=kernel_budget,
     called="attention(q: (Nq, D), k: (Nk, D), v: (Nk, D), contiguous, float16, D = 64) -> o: (Nq, D); Nq, Nk are multiples of 64",

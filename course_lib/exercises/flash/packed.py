@@ -103,20 +103,14 @@ varlen = Exercise(
     mistakes=[
         on_race(say("flash.varlen.past_an_empty_text")),
         Misconception(
-            lambda q, k, v, **_: attend_causal(q, k, v).o,
-            say("flash.varlen.sees_the_texts_before"),
-            attend_packed,
+            lambda q, k, v, **_: attend_causal(q, k, v).o, say("flash.varlen.sees_the_texts_before"), attend_packed
         ),
         Misconception(in_each(lambda **own: attend(**own).o), say("flash.varlen.not_causal"), attend_packed),
         Misconception(
-            in_each(lambda **own: attend(**own, causal=True, scale=1.0).o),
-            say("flash.varlen.no_scale"),
-            attend_packed,
+            in_each(lambda **own: attend(**own, causal=True, scale=1.0).o), say("flash.varlen.no_scale"), attend_packed
         ),
         Misconception(
-            in_each(lambda **own: undivided(**own, causal=True)),
-            say("flash.one_head.forgets_to_divide"),
-            attend_packed,
+            in_each(lambda **own: undivided(**own, causal=True)), say("flash.one_head.forgets_to_divide"), attend_packed
         ),
         unstored,
         OVERFLOW,

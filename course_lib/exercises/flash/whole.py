@@ -82,9 +82,7 @@ flash_attention_forward = Exercise(
         Case("large scores", "hard", heads(24, 170, 32, BF16, scores="large")),
         Case("rising scores, float32", "hard", heads(24, 270, 32, FP32, scores="rising", v_mean=20.0, lead=())),
         Case(
-            "scores that fall by 340",
-            "hard",
-            backwards(heads(24, 270, 32, FP32, scores="rising", scale=1.0, lead=())),
+            "scores that fall by 340", "hard", backwards(heads(24, 270, 32, FP32, scores="rising", scale=1.0, lead=()))
         ),
         Case("one score of 80, at the last key", "hard", heads(24, 257, 32, scores="last")),
         Case("scores near -200, causal", "hard", heads(150, 170, 32, scores="low", causal=True)),

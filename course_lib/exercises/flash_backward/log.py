@@ -77,10 +77,7 @@ def first_dq(q, k, v, do, lse, delta):
 dq_log = work_log(
     "flash_backward.dq_log",
     Task(first_dq, lambda q, k, **_: {"Nq": q.shape[0], "Nk": k.shape[0], "D": q.shape[1]}),
-    {
-        "256 queries, 128 keys": of_one_head(256, 128, 32),
-        "128 queries, 384 keys": of_one_head(128, 384, 32),
-    },
+    {"256 queries, 128 keys": of_one_head(256, 128, 32), "128 queries, 384 keys": of_one_head(128, 384, 32)},
     oracle=lambda **given: gradients(**given)[0],
     budget=partial(gradient_budget, of="q"),
     called="dq(q, k, v, do, lse, delta) of one head, contiguous, float16, D = 32 -> (Nq, D); Nq, Nk are multiples of 64",

@@ -290,9 +290,7 @@ def like_tf32(name: str, place: int) -> MistakeMatcher:
     """Make a matcher of dq, dk or dv (`name`) multiplied in TF32; it looks at the answer's result `place`."""
     which, guesses = ("dq", "dk", "dv").index(name), with_tf32(name)
     return multiplied_in_tf32(
-        lambda **call: guesses(**with_do_named(call)),
-        lambda **call: gradients(**with_do_named(call))[which],
-        place,
+        lambda **call: guesses(**with_do_named(call)), lambda **call: gradients(**with_do_named(call))[which], place
     )
 
 

@@ -114,8 +114,7 @@ flash_attention = Exercise(
         on_exception("got 1)", say("flash_backward.flash_attention.one_gradient")),
         on_exception("incorrect number of gradients", say("flash_backward.flash_attention.too_few_gradients")),
         on_exception(
-            "takes 2 positional arguments but 3 were given",
-            say("flash_backward.flash_attention.two_results"),
+            "takes 2 positional arguments but 3 were given", say("flash_backward.flash_attention.two_results")
         ),
         on_exception("takes no arguments", say("flash_backward.flash_attention.autograd_of_the_slow_one")),
         OVERFLOW,

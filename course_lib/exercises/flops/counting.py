@@ -31,11 +31,7 @@ matmul_cost = Exercise(
         fixed("4096 cubed, 2 bytes", "square", **sizes(4096, 4096, 4096, 2)),
         fixed("(3, 5) @ (5, 7)", "other", **sizes(3, 7, 5, 4)),
         fixed("a matrix and a vector", "other", **sizes(1, 1000, 300, 2)),
-        Case(
-            "drawn sizes",
-            "other",
-            lambda g: sizes(integer(g, 1, 900), integer(g, 1, 900), integer(g, 1, 900), 8),
-        ),
+        Case("drawn sizes", "other", lambda g: sizes(integer(g, 1, 900), integer(g, 1, 900), integer(g, 1, 900), 8)),
     ],
     oracle=product_cost,
     criteria=[
@@ -67,7 +63,7 @@ intensity = Exercise(
         every(
             lambda out, cost: math.isclose(out * cost[0], cost[1], rel_tol=1e-9),
             say("flops.intensity.the_wrong_way_round"),
-        ),
+        )
     ],
 )
 

@@ -83,11 +83,7 @@ dial = Exercise(
     oracle=steps,
     budget=one_rounding,
     gates=GATES,
-    criteria=[
-        Correct("ragged", 3, say("flops.dial.title_ragged")),
-        FlopsAnElement(3),
-        Traffic(copy_bytes, 2),
-    ],
+    criteria=[Correct("ragged", 3, say("flops.dial.title_ragged")), FlopsAnElement(3), Traffic(copy_bytes, 2)],
     mistakes=[
         Misconception(off_by(-1), say("flops.dial.one_step_too_few"), steps, each=True),
         Misconception(off_by(1), say("flops.dial.one_step_too_many"), steps, each=True),

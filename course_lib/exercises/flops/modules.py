@@ -66,9 +66,7 @@ truncated_init = Exercise(
             times=1000,
         ),
         Misconception(
-            lambda noise, fan_in: first_within(noise, 1),
-            say("flops.truncated_init.not_scaled"),
-            first_within,
+            lambda noise, fan_in: first_within(noise, 1), say("flops.truncated_init.not_scaled"), first_within
         ),
         Misconception(
             lambda noise, fan_in: first_within(noise, fan_in, 2.0),

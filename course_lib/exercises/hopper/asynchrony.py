@@ -147,9 +147,4 @@ wgmma_matmul = Exercise(
     mistakes=[lesson],
 )
 
-EXERCISES: tuple[Exercise, ...] = (
-    phase_of,
-    tma_copy,
-    ring_column_sum,
-    wgmma_matmul,
-)
+EXERCISES: tuple[Exercise, ...] = (phase_of, tma_copy, ring_column_sum, wgmma_matmul)

@@ -178,16 +178,13 @@ checkpoint = Exercise(
     ],
     mistakes=[
         on_exception(
-            "element 0 of tensors does not require grad",
-            say("recomputation.checkpoint.no_gradients_inside_backward"),
+            "element 0 of tensors does not require grad", say("recomputation.checkpoint.no_gradients_inside_backward")
         ),
         on_exception(
-            "One of the differentiated Tensors does not require grad",
-            say("recomputation.checkpoint.no_gradient"),
+            "One of the differentiated Tensors does not require grad", say("recomputation.checkpoint.no_gradient")
         ),
         on_exception(
-            "argument to `grad()` cannot be empty",
-            say("recomputation.checkpoint.nothing_to_differentiate_by"),
+            "argument to `grad()` cannot be empty", say("recomputation.checkpoint.nothing_to_differentiate_by")
         ),
         on_exception("returned an incorrect number of gradients", say("recomputation.checkpoint.number_of_gradients")),
         on_exception("through the graph a second time", say("recomputation.checkpoint.does_not_detach")),

@@ -97,9 +97,7 @@ sigmoid3 = Exercise(
         nan_if_hard(lambda: sigmoid3, say("recomputation.sigmoid3.an_exponential_that_overflows")),
         saved_something(say("recomputation.sigmoid3.one_kernel_a_sigmoid")),
         several_launches(
-            (0, 1),
-            say("recomputation.sigmoid3.through_memory"),
-            say("recomputation.sigmoid3.forward_twice"),
+            (0, 1), say("recomputation.sigmoid3.through_memory"), say("recomputation.sigmoid3.forward_twice")
         ),
     ],
 )
@@ -184,8 +182,7 @@ cross_entropy_backward = Exercise(
         *LOGITS,
         FLOAT32,
         nan_if_hard(
-            lambda: cross_entropy_backward,
-            say("recomputation.cross_entropy_backward.exponentials_that_overflow"),
+            lambda: cross_entropy_backward, say("recomputation.cross_entropy_backward.exponentials_that_overflow")
         ),
     ],
 )

@@ -180,9 +180,7 @@ linear_silu = Exercise(
         ),
         Misconception(_another(lambda y, bias: silu(y) + bias), say("sm.linear_silu.bias_last"), linear),
         Misconception(
-            _another(lambda y, bias: torch.sigmoid(y + bias)),
-            say("sm.linear_silu.the_sigmoid_alone"),
-            linear,
+            _another(lambda y, bias: torch.sigmoid(y + bias)), say("sm.linear_silu.the_sigmoid_alone"), linear
         ),
         Misconception(_another(lambda y, bias: torch.relu(y + bias)), say("sm.linear_silu.a_relu"), linear),
         Misconception(_another(lambda y, bias: y + bias), say("sm.linear_silu.no_activation"), linear),

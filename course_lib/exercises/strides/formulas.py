@@ -44,7 +44,7 @@ flat_index = Exercise(
         gives(
             lambda index, strides, offset: sum(i * s for i, s in zip(index, strides, strict=True)),
             say("strides.flat_index.forgets_the_offset"),
-        ),
+        )
     ],
 )
 
@@ -110,11 +110,7 @@ is_contiguous = Exercise(
     ],
     mistakes=[
         on_exception("NoneType", say("strides.is_contiguous.unsolved_strides")),
-        gives(
-            lambda shape, strides: False,
-            say("strides.is_contiguous.never"),
-            besides="empty",
-        ),
+        gives(lambda shape, strides: False, say("strides.is_contiguous.never"), besides="empty"),
         gives(
             lambda shape, strides: list(strides) == list(torch.empty(shape, device="meta").stride()),
             say("strides.is_contiguous.equal_strides"),
@@ -178,10 +174,7 @@ tensor_bytes = Exercise(
         Correct("dtypes", 2, say("strides.tensor_bytes.title_dtypes")),
     ],
     mistakes=[
-        gives(
-            lambda shape, dtype: 4 * math.prod(shape),
-            say("strides.tensor_bytes.always_4"),
-        ),
+        gives(lambda shape, dtype: 4 * math.prod(shape), say("strides.tensor_bytes.always_4")),
         gives(lambda shape, dtype: math.prod(shape), say("strides.tensor_bytes.elements")),
     ],
 )

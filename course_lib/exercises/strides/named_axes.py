@@ -123,11 +123,7 @@ grouped_scores = Exercise(
     gates=[Correct("plain")],
     criteria=[Correct("grouped", 3, say("strides.grouped_scores.title_grouped"))],
     mistakes=[
-        Misconception(
-            with_neighbours_apart,
-            say("strides.grouped_scores.h_modulo_g"),
-            scores_of_each_head,
-        ),
+        Misconception(with_neighbours_apart, say("strides.grouped_scores.h_modulo_g"), scores_of_each_head),
         on_exception("EinopsError", say("strides.grouped_scores.does_not_divide")),
     ],
 )
@@ -172,15 +168,9 @@ mean_pool = Exercise(
     gates=[Correct("plain")],
     criteria=[Correct("other", 2, say("strides.mean_pool.title_other"))],
     mistakes=[
+        Misconception(every_nth, say("strides.mean_pool.windows_of_tokens_far_apart"), window_by_window),
         Misconception(
-            every_nth,
-            say("strides.mean_pool.windows_of_tokens_far_apart"),
-            window_by_window,
-        ),
-        Misconception(
-            lambda x, width: window_by_window(x, width) * width,
-            say("strides.mean_pool.sums"),
-            window_by_window,
+            lambda x, width: window_by_window(x, width) * width, say("strides.mean_pool.sums"), window_by_window
         ),
     ],
 )

@@ -40,23 +40,10 @@ split_heads = Exercise(
         Correct("strided", 2, say("strides.split_heads.title_strided")),
     ],
     mistakes=[
-        equals(
-            cut_in_the_wrong_order,
-            say("strides.split_heads.cut_in_the_order_of_storage"),
-        ),
-        equals(
-            channels_before_heads,
-            say("strides.split_heads.channels_before_heads"),
-        ),
-        equals(
-            channels_last_but_one,
-            say("strides.split_heads.the_wrong_two_swapped"),
-        ),
-        Misconception(
-            as_if_contiguous,
-            say("strides.split_heads.contiguous_x_alone"),
-            each=True,
-        ),
+        equals(cut_in_the_wrong_order, say("strides.split_heads.cut_in_the_order_of_storage")),
+        equals(channels_before_heads, say("strides.split_heads.channels_before_heads")),
+        equals(channels_last_but_one, say("strides.split_heads.the_wrong_two_swapped")),
+        Misconception(as_if_contiguous, say("strides.split_heads.contiguous_x_alone"), each=True),
     ],
 )
 

@@ -42,7 +42,7 @@ transpose_view = Exercise(
         gives(
             lambda shape, strides, i, j: [list(torch.empty(shape, device="meta").transpose(i, j).shape), strides],
             say("strides.transpose_view.sizes_alone"),
-        ),
+        )
     ],
 )
 
@@ -78,7 +78,7 @@ broadcast_view = Exercise(
         gives(
             lambda shape, strides, target: [target, torch.empty(target, device="meta").stride()],
             say("strides.broadcast_view.strides_of_a_copy"),
-        ),
+        )
     ],
 )
 
@@ -108,7 +108,7 @@ tile_view = Exercise(
                 torch.empty([shape[0] // bm, shape[1] // bn, bm, bn], device="meta").stride(),
             ],
             say("strides.tile_view.strides_of_a_copy"),
-        ),
+        )
     ],
 )
 
@@ -146,6 +146,6 @@ sliding_windows = Exercise(
                 [*strides[:-1], step, 1],
             ],
             say("strides.sliding_windows.stride_1"),
-        ),
+        )
     ],
 )

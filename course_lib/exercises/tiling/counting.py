@@ -115,20 +115,8 @@ predictions = Exercise(
     mistakes=[
         miscounted(
             {
-                **{
-                    (
-                        f"{one}, tiles of 64 x 64",
-                        16,
-                    ): say("tiling.predictions.tiles_in_all")
-                    for one in "ab"
-                },
-                **{
-                    (
-                        f"{one}, tiles of 64 x 64",
-                        256,
-                    ): say("tiling.predictions.nothing_saved")
-                    for one in "ab"
-                },
+                **{(f"{one}, tiles of 64 x 64", 16): say("tiling.predictions.tiles_in_all") for one in "ab"},
+                **{(f"{one}, tiles of 64 x 64", 256): say("tiling.predictions.nothing_saved") for one in "ab"},
                 ("a, tiles of 32 x 128", 8): say("tiling.predictions.along_n"),
                 ("b, tiles of 32 x 128", 2): say("tiling.predictions.along_m"),
             }

@@ -74,8 +74,7 @@ pad_to_multiple = Exercise(
     criteria=[Holds(pads_least, 2, say("tiling.pad_to_multiple.title_plain"))],
     mistakes=[
         every(
-            lambda out, n, multiple: out == (n // multiple + 1) * multiple,
-            say("tiling.pad_to_multiple.one_too_many"),
+            lambda out, n, multiple: out == (n // multiple + 1) * multiple, say("tiling.pad_to_multiple.one_too_many")
         )
     ],
 )

@@ -187,8 +187,7 @@ swap_in = Exercise(
         on_exception("cannot assign to field", say("training.swap_in.slots_that_are_frozen")),
         on_exception("returned an incorrect number of gradients", say("training.swap_in.the_gradient_of_lse_s_place")),
         on_exception(
-            "does not require grad and does not have a grad_fn",
-            say("training.swap_in.raw_launches_everywhere"),
+            "does not require grad and does not have a grad_fn", say("training.swap_in.raw_launches_everywhere")
         ),
     ],
 )

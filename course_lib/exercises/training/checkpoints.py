@@ -121,10 +121,7 @@ checkpoint = Exercise(
     called="through a checkpoint",
     blank=say("training.checkpoint.blank"),
     effort=Effort(minutes=25, lines=18, difficulty=3),
-    cases=[
-        stopped("4 steps, 5 more", 4, 5, 1),
-        stopped("7 steps, 4 more", 7, 4, 5),
-    ],
+    cases=[stopped("4 steps, 5 more", 4, 5, 1), stopped("7 steps, 4 more", 7, 4, 5)],
     oracle=lambda **arguments: tuple(straight(**arguments)),
     criteria=[
         Holds(same_step, 1, say("training.checkpoint.title_plain")),

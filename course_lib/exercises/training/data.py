@@ -156,8 +156,7 @@ get_batch = Exercise(
     ],
     mistakes=[
         in_small(
-            lambda output, **_: output["targets"] == output["rows"],
-            say("training.get_batch.targets_are_the_tokens"),
+            lambda output, **_: output["targets"] == output["rows"], say("training.get_batch.targets_are_the_tokens")
         ),
         in_small(
             lambda output, **_: (

@@ -52,9 +52,7 @@ def ring(tile: int = 5, size: int = 3) -> Figure:
     ax.set_xticks([])
     ax.tick_params(length=0)
     bare(ax, "top", "right", "left", "bottom")
-    ax.set_title(
-        f"{plural(size, 'slot')}; bold: the tile; below: the parity for which its reader waits at full[slot]",
-    )
+    ax.set_title(f"{plural(size, 'slot')}; bold: the tile; below: the parity for which its reader waits at full[slot]")
     before = tile // size
     free = (
         "it has never opened, and a wait for parity 1 passes then"

@@ -267,11 +267,7 @@ POOL = [
     honest("mean_pool", "slices added", (MEAN, "sum(x[:, i::width].float() for i in range(width)).div(width).to(x.dtype)")),
 ]  # fmt: skip
 
-RAGGED, STRIDED, ZERO = (
-    "correct.ragged",
-    "correct.strided",
-    "correct.zero strides",
-)
+RAGGED, STRIDED, ZERO = ("correct.ragged", "correct.strided", "correct.zero strides")
 FIRST, WORK, ONCE = "correct.plain", "triton_did_the_work", "traffic.performance"
 
 COPY = [

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "plural",
-    "rounded",
-]
+__all__ = ["plural", "rounded"]
 
 
 def rounded(count: float) -> float:

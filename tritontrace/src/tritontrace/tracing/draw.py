@@ -235,13 +235,7 @@ def timeline(trace: Recorded, program: Index = 0, launch: int = -1) -> Picture:
     ax.set(xlabel="step of the program: each load, store or atomic is one", ylabel="tensor")
     ax.set_title(f"{kernel}, {who}", pad=24)
     ax.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        borderaxespad=0.2,
-        borderpad=0,
-        ncols=3,
-        frameon=False,
+        handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, borderpad=0, ncols=3, frameon=False
     )
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
