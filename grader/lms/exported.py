@@ -161,8 +161,8 @@ def unpacked(file: File, unit: str) -> File:
             notebooks = [member for member in members if stem_of(member.path.name)]
             named = [m for m in notebooks if re.fullmatch(rf"{re.escape(unit)}(_\d+)?", stem_of(m.path.name))]
             if 1 < len(named) <= MAX_LOOKED_INTO:  # such as a blank copy next to the work
-                worked_on = [member for member in named if worked_on(member, unit)]
-                named = worked_on if len(worked_on) == 1 else named
+                begun = [member for member in named if worked_on(member, unit)]
+                named = begun if len(begun) == 1 else named
     except zipfile.BadZipFile:
         return replace(file, problem="is no zip, or a damaged one")
     except (FileProblem, *UNREADABLE) as error:
