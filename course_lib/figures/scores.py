@@ -70,18 +70,15 @@ class Scores:
         for walk in walks.values():
             queries, keys = ([(a, b) for name, a, b in walk if name == wanted] for wanted in "qk")
             tiles += [self.tile(*pair) for pair in itertools.product(queries, keys)]
-        if tiles:
-            boxes(self.ax, *_parts(tiles), facecolor=paler(SHARED, 0.1))
-        for hatch in (None, "//"):
-            some = [(where, colour) for where, colour in self.lit if (colour == NOW) == bool(hatch)]
-            if some:
-                places, colours = zip(*some, strict=True)
-                boxes(self.ax, *_parts(places), facecolors=colours, edgecolor=INK, hatch=hatch)
+        boxes(self.ax, *_parts(tiles), facecolor=paler(SHARED, 0.1))
+        for hatch in ("", "//"):
+            some = {where: colour for where, colour in self.lit if (colour == NOW) == bool(hatch)}
+            boxes(self.ax, *_parts([*some]), facecolors=[*some.values()], edgecolor=INK, hatch=hatch)
         boxes(self.ax, *_parts([(0, 0, 1, 1)]), facecolor="none", edgecolor=SHARED, linewidth=2.5)
         self.ax.text(0.98, 0.03, "on the chip", ha="right", va="top", color=ink_on(IDLE))
 
 
 def _parts(places: Sequence[Box]) -> tuple[np.ndarray, np.ndarray]:
     """Corners and sizes."""
-    both = np.asarray(places, float)
+    both = np.reshape(np.asarray(places, float), (-1, 4))
     return both[:, :2], both[:, 2:]
