@@ -164,8 +164,8 @@ def program_walk(
     last = traced.launches[-1].programs - 1
     walks = {number: walk_of(traced, tensors, number) for number in range(last + 1)}
     figure = Picture(WIDTH, 4.7)
-    left, right = figure.subplots(1, 2, width_ratios=[4.4, 2.8])
-    scores = Scores(left, nq, nk, {"above": "k", "left": "q", "right": "o", "below": "v"})
+    square, panel = figure.subplots(1, 2, width_ratios=[4.4, 2.8])
+    scores = Scores(square, nq, nk, {"above": "k", "left": "q", "right": "o", "below": "v"})
     mine = next(((a, b) for name, a, b in done if name == "q"), None)
     for number, (name, a, b) in enumerate(done, 1):
         now = number == step
@@ -185,7 +185,7 @@ def program_walk(
     tiles = [(a, b) for name, a, b in steps if name == "v"]
     causal = any(max((b for name, _, b in walk if name == "k"), default=0) < nk for walk in walks.values())
     used = sum(name == "v" for name, *_ in done)
-    _state_panel(right, _states(tensors, own[0], tiles, causal), used, own[0], traffic)
+    _state_panel(panel, _states(tensors, own[0], tiles, causal), used, own[0], traffic)
     figure.legend(
         handles=[
             Patch(facecolor=NOW, hatch="//", edgecolor=INK, label="this step"),

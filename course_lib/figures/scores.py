@@ -40,11 +40,11 @@ class Scores:
                 ax.text(-WORD, y + height / 2, name, ha="right", va="center_baseline", fontsize=10)
             else:
                 ax.text(x + width / 2, -WORD, name, ha="center", va="baseline", fontsize=10)
-        below, left = 1 + wide["below"] + WORD, -wide["left"] - WORD
+        below, beside = 1 + wide["below"] + WORD, -wide["left"] - WORD
         for at, word, place in ((0.0, "0", "left"), (0.5, "key", "center"), (1.0, f"{keys}", "right")):
             ax.text(at, below, word, ha=place, va="top")
         for at, word, place in ((0.0, "0", "top"), (0.5, "query", "center"), (1.0, f"{queries}", "bottom")):
-            ax.text(left, at, word, ha="right", va=place, rotation=90 if word == "query" else 0)
+            ax.text(beside, at, word, ha="right", va=place, rotation=90 if word == "query" else 0)
 
     def rows(self, name: str, first: int = 0, end: int | None = None, share: float = 1.0) -> Box:
         """Return the place of some rows in a tensor's strip. share: of the strip's breadth, from its inner side."""

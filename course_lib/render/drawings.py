@@ -21,11 +21,11 @@ def bars(spent: Spent) -> str:
     on = f" on {html.escape(spent.on)}" if spent.on else ""
     needed, used = (max(2, round(BAR * value / longest)) for value in (spent.needed, spent.spent))
     amount = f'<b style="white-space:nowrap">{_number(spent.spent)} {code(spent.unit)}</b>'
-    own = f"{_bar(min(used, needed), used - needed)}<div>{amount} {spent.done} by your program"
+    yours = f"{_bar(min(used, needed), used - needed)}<div>{amount} {spent.done} by your program"
     if used <= needed:
-        return f"{own}: {times}</div>"
+        return f"{yours}: {times}</div>"
     return (
-        f'{_bar(needed)}<div><b style="white-space:nowrap">{_number(spent.needed)} {code(spent.unit)}</b> would do{on}</div>{own}</div>'
+        f'{_bar(needed)}<div><b style="white-space:nowrap">{_number(spent.needed)} {code(spent.unit)}</b> would do{on}</div>{yours}</div>'
         f'<div><span style="font-size:1.4em;font-weight:bold">{times}</span> <small style="white-space:nowrap">({allowed})</small></div>'
     )
 

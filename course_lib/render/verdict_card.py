@@ -126,7 +126,7 @@ def _worth(finding: Finding) -> str:
 def _said(finding: Finding, drawn: bool) -> str:
     """Say what was seen, below it what was expected, the line, and a drawing of it. drawn: the numbers stand beside it."""
     line = "" if drawn else _html.escape(expected(finding))
-    where = f' <span style="opacity:0.75;white-space:nowrap">({line})</span>' if line and finding.on else ""
+    where = f' <span style="opacity:0.75">({line})</span>' if line and finding.on else ""
     parts = [] if drawn else [f"<div>{code(finding.seen)}{where or (line and f'<br>{line}')}</div>"]
     if finding.judged:
         parts += [f"<div>{code(line)}</div>" for line in finding.detail.splitlines()]
