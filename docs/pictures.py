@@ -40,7 +40,7 @@ DARK = "--blink-settings=preferredColorScheme=0"
 SIZES = {
     **dict.fromkeys(("verdict", "verdict_dark"), (920, 390)),
     **dict.fromkeys(("verdict_narrow", "verdict_narrow_dark"), (360, 730)),
-    "feedback": (920, 690),
+    "feedback": (920, 610),
     "report": (1200, 1140),
 }
 
