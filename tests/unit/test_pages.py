@@ -53,9 +53,10 @@ def test_a_unit_s_minutes_and_exercises_reach_both_tables(tmp_path, monkeypatch)
         "README.md: its table of units is stale: `grader build --no-execute` writes it anew."
     ]
     units.write(tmp_path)
-    assert "\n| [02 dtypes](solutions/02_dtypes/02_dtypes.ipynb) | what fits | 4 | 45 | 6 | 1070 |\n" in (
-        tmp_path / "README.md"
-    ).read_text("utf-8")
+    assert (
+        "\n| [02 dtypes](solutions/02_dtypes/02_dtypes.ipynb) | what fits | 4\xa0·\xa045\xa0min | 6\xa0·\xa01070\xa0min |\n"
+        in (tmp_path / "README.md").read_text("utf-8")
+    )
     assert units.check(tmp_path) == []
     assert "\n| [02 dtypes](../02_dtypes/02_dtypes.ipynb) | what fits | 45 | 1070 |\n" in units.table_for_notebooks(
         "00_start_here"

@@ -366,6 +366,11 @@ class Picture(Figure):
 
     def _forget_drawing(self) -> None:
         """Let go of what drew it last, which every text holds: of a bitmap that is 6 MB, and a notebook keeps its pictures."""
+        for ax in self.axes:
+            if (
+                not ax.axison
+            ):  # else findobj would make the ticks that nobody sees, which takes a third of a drawing's time
+                ax.set(xticks=[], yticks=[])
         for text in self.findobj(Text):
             text.__dict__["_renderer"] = None  # as matplotlib does before it pickles one
 
