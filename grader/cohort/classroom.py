@@ -237,7 +237,7 @@ class ClassGrader:
             JudgingJob(
                 student,
                 part,
-                verdicts.code_version(part[0].module),
+                verdicts.checkout(),
                 kernels,
                 self.gpu,
                 self._canary(_unit(find(answer.exercise) for answer in part)),

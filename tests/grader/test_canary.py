@@ -189,7 +189,7 @@ class Stub:
 
 def job(student="ada"):
     one = workers.QueuedAnswer(TRANSPOSE.id, tuple(answer(TRANSPOSE.id, solution_cell(TRANSPOSE.id))), 1)
-    return workers.JudgingJob(student, (one,), verdicts.code_version(one.module), canary=one)
+    return workers.JudgingJob(student, (one,), verdicts.checkout(), canary=one)
 
 
 @pytest.mark.parametrize("points", [TRANSPOSE.points, 0.0])
