@@ -54,9 +54,9 @@ class Deciding:
 
     def _facts(self) -> Iterator[Condition]:
         """The facts that hold whenever the launch happens."""
-        names = {s.name for condition in self.launch.holds for s in symbols_of(condition)}
-        names |= {s.name for tensor in self.tensors if tensor for size in tensor.sizes for s in symbols_of(size)}
-        for name in names & self.launch.symbols.keys():
+        names = [s.name for condition in self.launch.holds for s in symbols_of(condition)]
+        names += [s.name for tensor in self.tensors if tensor for size in tensor.sizes for s in symbols_of(size)]
+        for name in (name for name in dict.fromkeys(names) if name in self.launch.symbols):
             one = formulas.symbol(name, low=1)
             yield formulas.at_most(one, MOST)
         yield from self.launch.holds
@@ -118,7 +118,7 @@ class Deciding:
             return Decision("proved")
         unknown = self._unknown(made_of := list(made_of))
         if unknown >= 0 and self.zeros:
-            every = {s for one in made_of for s in symbols_of(one) if s.unknown >= 0}
+            every = dict.fromkeys(s for one in made_of for s in symbols_of(one) if s.unknown >= 0)
             none = [formulas.equal(formulas.of(one), 0) for one in every]
             result, is_smallest = self._smallest([*conditions, *none])
             if result is not None:
@@ -172,7 +172,7 @@ class Deciding:
         """(when a number of the access is another one than its formula says, the place where)."""
         before: list[Condition] = []
         for truth in (*access.when, Truth(formulas.ALWAYS, access.pointer.offset.needs)):
-            for need in truth.needs:
+            for need in sorted(truth.needs, key=lambda need: (need.place, repr(need.condition))):  # z3 heeds the order
                 yield both(*before, self._broken(need.condition)), need.place
             before.append(truth.condition)
 

@@ -111,7 +111,7 @@ class Region:
         for totals, counted in (("reads", self.loaded), ("writes", self.stored)):
             if counted is not None:
                 before = getattr(self, totals)
-                setattr(self, totals, counted if before is None else before + counted)
+                setattr(self, totals, counted if before is None else np.add(before, counted, out=before))
         if self.changed and not completed:
             self._bytes[:] = self._before
         elif self.changed and self.storage.device.type != "cpu":
@@ -143,11 +143,12 @@ class Region:
             np.add.at(counts[part:], at, np.uint32(times))
 
     def _counted(self, load: bool) -> np.ndarray | None:
-        edges, single = self._edges.get(load), self._single.get(load)
+        """The counts of each element, in place of what they were made of: of a large tensor each array more is felt."""
+        edges, single = self._edges.pop(load, None), self._single.pop(load, None)
         if edges is None:
             return single
         counts = np.cumsum(edges[:-1], dtype=np.int32, out=edges[:-1]).view(np.uint32)
-        return counts if single is None else counts + single
+        return counts if single is None else np.add(counts, single, out=counts)
 
     def refine(self, itemsize: int) -> None:
         """Switch to counting smaller elements: the storage is also accessed through a narrower dtype."""
@@ -163,7 +164,6 @@ class Region:
         for name in ("reads", "writes", "ready"):
             if (values := getattr(self, name)) is not None:
                 setattr(self, name, fine(values))
-        self._edges.clear()
         self._single = {load: fine(counts) for load, counts in kept.items() if counts is not None}
 
     def varied(self) -> bool:
