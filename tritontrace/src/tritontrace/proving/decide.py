@@ -12,11 +12,12 @@ from tritontrace.proving.evaluate import PROGRAMS, Access, SizedAccesses, within
 from tritontrace.proving.formulas import Atom, Condition, SizeFormula, Symbol, both, either, negated, symbols_of
 from tritontrace.proving.launches import SizedLaunch, Tensor
 from tritontrace.proving.shapes import MOST, product
-from tritontrace.proving.solver import Translation, smallest
+from tritontrace.proving.solver import EFFORT, Translation, smallest
 from tritontrace.proving.values import Truth
 from tritontrace.ttir.launching import MOST_PROGRAMS_X, MOST_PROGRAMS_YZ
 
 LAST = 1 << 14  # sum of sizes up to which a counterexample is looked for
+BRIEF = EFFORT // 10  # for a question before the search for sizes, which takes longer where there are none
 TRIED = 4  # sizes with which a question is asked before it is asked of all
 
 
@@ -114,7 +115,7 @@ class Deciding:
 
     def _answer(self, conditions: Sequence[Condition], made_of: Iterable[SizeFormula | Condition]) -> Decision:
         """Whether what would be wrong never happens, or for which sizes it does."""
-        if self._impossible(conditions):
+        if self._impossible(conditions) or self._exact.ask([*self.facts, *conditions], BRIEF)[0] is False:
             return Decision("proved")
         unknown = self._unknown(made_of := list(made_of))
         if unknown >= 0 and self.zeros:
