@@ -247,7 +247,7 @@ overlapped_attention = Exercise(
     criteria=[
         Correct("large", 1, say("hopper.overlapped_attention.title_large")),
         NoMoreProducts(attention_multiply_adds, 1),
-        Ahead(2),
+        Ahead(attention_multiply_adds, 2),
         BesideProducts(0.5, 2),
     ],
     bonus=[AGAINST_CUDNN],
