@@ -22,13 +22,14 @@ from course_lib.exercises.hopper.overlaps import (
     Persistent,
     Specialised,
 )
-from course_lib.exercises.hopper.predictions import overlaps
+from course_lib.exercises.hopper.predictions import REASONS, overlaps
 from course_lib.exercises.hopper.races import CAUSES, RINGS, NamesRaces
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.sm.cases import factors, multiply_adds
 from course_lib.exercises.sm.criteria import GATES, Overlapped, Uses
 from course_lib.exercises.sm.mistakes import lesson, meets
 from course_lib.exercises.tiling.oracles import in_float32, product
+from course_lib.mistakes import miscounted
 
 # ----------------------------------------------------------------------------------------------------- products
 
@@ -160,6 +161,7 @@ predict_overlap = Exercise(
         Truths(2, say("hopper.predict_overlap.title_truths")),
         Numbers(1, say("hopper.predict_overlap.title_numbers")),
     ],
+    mistakes=[miscounted(REASONS)],
 )
 
 # ----------------------------------------------------------------------------------------------------- attention
@@ -235,7 +237,7 @@ overlapped_attention = Exercise(
     criteria=[
         Correct("large", 1, say("hopper.overlapped_attention.title_large")),
         NoMoreProducts(attention_multiply_adds, 1),
-        Ahead(2),
+        Ahead(attention_multiply_adds, 2),
         BesideProducts(0.5, 2),
     ],
     bonus=[AGAINST_CUDNN],

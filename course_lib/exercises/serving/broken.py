@@ -17,6 +17,7 @@ from course_lib.exercises.cases import ARITHMETIC, fixed, operations
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.serving.cases import projected, seen_by, tables, turned
 from course_lib.exercises.training.shared_heads import causal_besides, sees
+from course_lib.mistakes import miscounted
 from course_lib.workloads.gradients import dotted
 
 NAMED = {
@@ -36,6 +37,27 @@ name_it = Exercise(
     cases=[fixed("six causes", "plain")],
     oracle=lambda: dict(NAMED),
     criteria=[Numbers(3, say("serving.name_it.title_numbers"))],
+    mistakes=[
+        miscounted(
+            {
+                (line, cause): reason
+                for (line, right), reason in zip(
+                    NAMED.items(),
+                    (
+                        say("serving.name_it.padding"),
+                        say("serving.name_it.second_piece"),
+                        say("serving.name_it.projections"),
+                        say("serving.name_it.recomputed"),
+                        say("serving.name_it.multiplier"),
+                        say("serving.name_it.memory"),
+                    ),
+                    strict=True,
+                )
+                for cause in NAMED.values()
+                if cause != right
+            }
+        )
+    ],
 )
 
 # ------------------------------------------------------------------------------------------------ mend it

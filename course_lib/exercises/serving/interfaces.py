@@ -41,6 +41,15 @@ def but(**changed: Any) -> Callable[..., torch.Tensor | None]:
     )
 
 
+def of_a_window(wider: int) -> Callable[..., torch.Tensor | None]:
+    """Make the wrong formula in which the window has so many keys more; None where there is none."""
+
+    def wrong(window: int | None, **given: Any) -> torch.Tensor | None:
+        return attended(window=window + wider, **given) if window and window + wider > 0 else None
+
+    return wrong
+
+
 def in_turn(q, k, v, **more: Any) -> torch.Tensor | None:
     """Compute attention in which head h of q reads head h % Hkv, instead of h // group."""
     group, heads = q.shape[1] // k.shape[1], k.shape[1]
@@ -129,6 +138,8 @@ attention_for = Exercise(
         Misconception(but(top_left=True), say("serving.attention_for.top_left_where_bottom_right_is_meant"), attended),
         Misconception(but(top_left=False), say("serving.attention_for.bottom_right_where_top_left_is_meant"), attended),
         Misconception(but(window=None), say("serving.attention_for.the_window_ignored"), attended),
+        Misconception(of_a_window(1), say("serving.attention_for.one_too_wide"), attended),
+        Misconception(of_a_window(-1), say("serving.attention_for.one_too_narrow"), attended),
         Misconception(but(scaling=None), say("serving.attention_for.the_scale_ignored"), attended),
         Misconception(in_turn, (say("serving.attention_for.heads_dealt_out_in_turn")), attended),
     ],

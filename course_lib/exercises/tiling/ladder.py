@@ -43,6 +43,11 @@ def first_blocks(side: int):
     return lambda a: -(-a.shape[1] // side) * a[:, :side].double().sum(1)
 
 
+def all_but_the_first(side: int):
+    """Make the wrong formula that leaves the first block of columns out."""
+    return lambda a: a[:, side:].double().sum(1)
+
+
 def windows(side: int):
     """Make the wrong formula in which each step begins one column after the step before."""
     return lambda a: sum(a[:, start : start + side].double().sum(1) for start in range(-(-a.shape[1] // side)))
@@ -81,6 +86,7 @@ row_sums = Exercise(
             Misconception([slip(2**k) for k in powers], says, sums, each=True, strict=True)
             for slip, powers, says in (
                 (first_blocks, range(4, 11), say("tiling.row_sums.the_first_block_each_time")),
+                (all_but_the_first, range(4, 11), say("tiling.row_sums.the_first_block_is_missing")),
                 (windows, range(4, 11), say("tiling.row_sums.windows_overlap")),
                 (sums_of_blocks, range(9), say("tiling.row_sums.the_whole_block")),
             )

@@ -305,6 +305,15 @@ def _to_zero(output: Any, step: int, steps: int, peak: float, warm_up: int) -> b
     return type(output) is float and abs(output - peak * (1 + math.cos(math.pi * share)) / 2) <= 1e-9
 
 
+def _begins_with_0(output: Any, step: int, steps: int, peak: float, warm_up: int) -> bool:
+    return type(output) in (int, float) and abs(output - peak * step / warm_up) <= 1e-9
+
+
+def _counted_from_0(output: Any, step: int, steps: int, peak: float, warm_up: int) -> bool:
+    rate = peak * (0.1 + 0.45 * (1 + math.cos(math.pi * step / steps)))
+    return type(output) is float and abs(output - rate) <= 1e-9
+
+
 learning_rate = Exercise(
     id="training.learning_rate",
     track="more",
@@ -335,5 +344,11 @@ learning_rate = Exercise(
         every(of_step(-1), say("training.learning_rate.a_step_late")),
         for_cases(lambda case: case.group == "cosine", every(_to_zero, TO_ZERO)),
         every(of_step(1), say("training.learning_rate.a_step_early")),
+        for_cases(
+            lambda case: case.group == "warm-up", every(_begins_with_0, say("training.learning_rate.begins_with_0"))
+        ),
+        for_cases(
+            lambda case: case.group == "cosine", every(_counted_from_0, say("training.learning_rate.counted_from_0"))
+        ),
     ],
 )
