@@ -170,7 +170,7 @@ def announced(monkeypatch, launch):
     """The toy unit with an exercise of two criteria and extra credit, and another of one criterion."""
     criteria = [Named(9, name="right"), Named(launch, name="launch")]
     speed = Speed(points=2, vs="copy", case=None, needed=None, full=0.8, none=0.5)
-    double = dataclasses.replace(toy.exercise("double", 10), criteria=criteria, bonus=[speed], effort=Effort(10, 1, 2))
+    double = dataclasses.replace(toy.exercise("double", 10), criteria=criteria, bonus=[speed], effort=Effort(1, 1, 2))
     root = dataclasses.replace(toy.exercise("root", 4), kind="values", effort=Effort(7, 4, 5))
     toy.install(monkeypatch, double, root)
     return SOURCE.replace("# More.", f"# {ANNOUNCED}")
