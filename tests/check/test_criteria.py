@@ -1,7 +1,7 @@
 """Criteria are pure functions of evidence: each judged on evidence made by hand."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ from course_lib.criteria import (
     TritonDidTheWork,
 )
 from course_lib.evidence import Evidence
-from course_lib.exercise import Case, Criterion, Exercise, Request, Spent, Trial
+from course_lib.exercise import Case, Criterion, Effort, Exercise, Request, Spent, Trial
 from tritontrace.results import Access, Cause, Compiled, Fault, Footprint, Launch
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
@@ -31,7 +31,7 @@ X = torch.arange(12.0).reshape(3, 4) + 1
 
 def exercise(oracle=lambda x: x.double() * 2, **fields):
     defaults = {"gates": (), "criteria": (), "bonus": ()}
-    return Exercise("unit.double", "double(x)", 1, 1, 1, [], oracle, **(defaults | fields))
+    return Exercise("unit.double", "double(x)", Effort(1, 1, 1), [], oracle, **(defaults | fields))
 
 
 DOUBLE = exercise()
@@ -552,7 +552,7 @@ def test_a_request_of_no_element_of_a_tensor_is_not_drawn():
 
 
 def test_a_result_that_is_not_contiguous_is_right_where_nobody_asks():
-    asked = Exercise("unit.double", "double(x, contiguous) -> (3, 4), contiguous", 1, 1, 1, [], DOUBLE.oracle)
+    asked = replace(DOUBLE, signature="double(x, contiguous) -> (3, 4), contiguous")
     for of, strides, right in [
         (asked, [4, 1], True),
         (asked, [1, 3], False),
