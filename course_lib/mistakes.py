@@ -234,7 +234,12 @@ def miscounted(reasons: Mapping[tuple[str, object], str]) -> MistakeMatcher:
 
     def look(trials: Sequence[Trial]) -> str:
         answers = [output for t in trials for output in t.evidence.outputs if isinstance(output, dict)]
-        given = {(question, answer) for one in answers for question, answer in one.items() if isinstance(answer, int)}
+        given = {
+            (question, answer)
+            for one in answers
+            for question, answer in one.items()
+            if isinstance(answer, (int, float, str))
+        }
         return one_by_one(sentence for miscount, sentence in reasons.items() if miscount in given)
 
     return look

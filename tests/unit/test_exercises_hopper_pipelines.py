@@ -268,3 +268,17 @@ def test_a_block_that_a_product_adds_to_is_told():
     q, k, v = (torch.randn(1, 128, 64).half() for _ in range(3))
     with pytest.raises(KernelError, match="cannot be used as a block until"):
         simulate(function, q, k, v, orders=("lazy",))
+
+
+def test_a_loop_that_a_gpu_would_begin_at_the_same_step_each_time_is_told_to_a_right_answer():
+    edit = ("for k in range(steps):\n", "for at_step in range(done, done + steps):\n            k = at_step - done\n")
+    exercise = find("hopper.persistent_matmul")
+    persistent = next(criterion for criterion in exercise.criteria if criterion.key.startswith("persistent"))
+    details = {}
+    for edits in ((), (edit,)):
+        function = defined(exercise.id, *edits)[exercise.entry]
+        verdict = judge(exercise, observe(exercise, function, 3, seconds=60))
+        assert verdict.points == exercise.points
+        details[edits] = next(f.detail for f in verdict.findings if f.key == persistent.key)
+    assert not details[()]
+    assert "at_step in range(done" in details[(edit,)]

@@ -49,6 +49,7 @@ HOPPER = [
     {"evaluate", "instructions", "upkeep", "values", "arithmetic", "outcome", "scheduling"},
     {"machine", "orders", "timeline"},
     {"memory", "agents", "barriers"},
+    {"restarts"},
     {"clocks", "faults", "banks", "language", "shared_accesses"},
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import torch
 
@@ -40,7 +41,7 @@ from course_lib.exercises.attention.oracles import (
     tiles_of,
 )
 from course_lib.exercises.cases import fixed
-from course_lib.mistakes import every
+from course_lib.mistakes import every, for_cases
 
 merge = Exercise(
     id="attention.merge",
@@ -202,6 +203,17 @@ def causal_halved(output: int, n: int, d: int, itemsize: int, causal: bool, **ti
     return 2 * output in (whole, whole + once) if causal else output == whole
 
 
+def of_one(output: int, n: int, d: int, itemsize: int, **a: Any) -> bool:
+    """Tell whether k is counted without v, or v without k."""
+    rest = 2 * n * d * itemsize + 4 * n
+    return 2 * (output - rest) == moved_bytes(n, d, itemsize=itemsize, **a) - rest
+
+
+def by_keys(output: int, n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> bool:
+    """Tell whether a pass that is not causal has a program for each `bn` queries."""
+    return output == 2 * n * d * itemsize * (1 + -(-n // bn)) + 4 * n
+
+
 def padded_tiles(output: int, n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> bool:
     """Tell whether each tile of keys was counted as bn rows."""
     programs = -(-n // bm)
@@ -231,6 +243,12 @@ flash_bytes = Exercise(
     ],
     mistakes=[
         every(lambda output, n, **a: output == moved_bytes(n, **a) - 4 * n, say("attention.flash_bytes.no_lse")),
+        every(
+            lambda output, n, itemsize, **a: output == moved_bytes(n, itemsize=itemsize, **a) + (itemsize - 4) * n,
+            say("attention.flash_bytes.lse_is_float32"),
+        ),
+        every(of_one, say("attention.flash_bytes.k_or_v_alone")),
+        for_cases(lambda case: "causal" not in case.group, every(by_keys, say("attention.flash_bytes.programs_by_bn"))),
         every(causal_halved, say("attention.flash_bytes.causal_costs_half")),
         every(padded_tiles, say("attention.flash_bytes.whole_tiles_alone")),
         every(

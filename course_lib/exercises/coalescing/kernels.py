@@ -14,6 +14,7 @@ from course_lib.exercises.coalescing.mistakes import (
     added_in_float16,
     halves_of_blocks,
     kept_in_16_bits,
+    one_element_apart,
     read_several_times,
     short_runs,
     the_first_rows_alone,
@@ -76,7 +77,12 @@ gather_rows = Exercise(
         Traffic(gather_bytes, 1, title=say("coalescing.gather_rows.title_traffic")),
     ],
     bonus=[against_copy(Drawing("8192 of 8192 rows", matrix_and_index(8192, 8192, 8192)), gather_bytes)],
-    mistakes=[wasteful("load", DOWN_A_COLUMN), wasteful("store", DOWN_A_COLUMN), short_runs],
+    mistakes=[
+        Misconception(one_element_apart, say("coalescing.gather_rows.one_element_apart"), each=True),
+        wasteful("load", DOWN_A_COLUMN),
+        wasteful("store", DOWN_A_COLUMN),
+        short_runs,
+    ],
 )
 
 transpose = Exercise(

@@ -163,6 +163,11 @@ def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
     return look
 
 
+def one_element_apart(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Gather rows as if each began one element after the row before it."""
+    return x.as_strided(x.shape, (1, 1))[index]
+
+
 DOWN_A_COLUMN = say("coalescing.column_sum.one_column_a_program")
 
 

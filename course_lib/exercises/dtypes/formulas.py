@@ -9,6 +9,7 @@ from course_lib.exercises.cases import fixed
 from course_lib.exercises.dtypes.cases import drawn_patterns, numbers_of, patterns, specials
 from course_lib.exercises.dtypes.mistakes import no_hidden_one, renamed, times, upside_down
 from course_lib.exercises.dtypes.oracles import decoded, gap, is_gap, outcomes, traced_intensity, truth
+from course_lib.mistakes import miscounted
 
 decode_float = Exercise(
     id="dtypes.decode_float",
@@ -84,6 +85,26 @@ predictions = Exercise(
     cases=[fixed("six programs", "plain")],
     oracle=outcomes,
     criteria=[Correct("plain", 6, say("dtypes.predictions.title_plain"))],
+    mistakes=[
+        miscounted(
+            {
+                ("tiny_fp16", 1e-5): say("dtypes.predictions.rounded_before_it_grows"),
+                ("square_fp16", 90_000): say("dtypes.predictions.beyond_the_largest"),
+                ("square_fp16", 65_504): say("dtypes.predictions.does_not_stop"),
+                ("weight_bf16", 1.003): say("dtypes.predictions.numbers_of_bf16"),
+                ("weight_bf16", 1 + 2**-7): say("dtypes.predictions.nearest_of_two"),
+                ("weight_fp16", 1.001): say("dtypes.predictions.a_power_of_two"),
+                ("weight_fp16", 1): say("dtypes.predictions.a_gap_of_fp16"),
+                ("counter_bf16", 2048): say("dtypes.predictions.three_bits_less"),
+                ("counter_bf16", 65_536): say("dtypes.predictions.no_integer"),
+                ("counter_bf16", 255): say("dtypes.predictions.no_integer"),
+                ("counter_bf16", 128): say("dtypes.predictions.still_a_gap_of_one"),
+                ("counter_bf16", 257): say("dtypes.predictions.between_two"),
+                ("above_2048_fp16", 1): say("dtypes.predictions.the_gap_below"),
+                ("above_2048_fp16", 2**-10): say("dtypes.predictions.the_gap_at_one"),
+            }
+        )
+    ],
 )
 
 relu_intensity = Exercise(

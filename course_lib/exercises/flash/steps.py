@@ -50,6 +50,7 @@ from course_lib.exercises.flash.mistakes import (
     unstored,
 )
 from course_lib.exercises.flash.oracles import attend, attend_causal, causal_budget, kernel_budget, means, means_budget
+from course_lib.mistakes import miscounted
 from tritontrace.results import Cause
 
 # ------------------------------------------------------------------------------------------------ predictions
@@ -88,6 +89,26 @@ predictions = Exercise(
     cases=[fixed("six numbers", "plain")],
     oracle=counted,
     criteria=[Correct("plain", 3, say("flash.predictions.title_plain"))],
+    mistakes=[
+        miscounted(
+            {
+                ("times k is read, tiles of 64 queries", 8): say("flash.predictions.tiles_of_128"),
+                ("times k is read, tiles of 128 queries", 16): say("flash.predictions.tiles_of_64"),
+                ("times k is read, tiles of 64 queries", 1): say("flash.predictions.each_program_reads_k"),
+                ("times k is read, tiles of 128 queries", 1): say("flash.predictions.each_program_reads_k"),
+                ("tiles of a causal pass", 64): say("flash.predictions.all_tiles"),
+                ("tiles of a causal pass", 32): say("flash.predictions.half_of_a_tile"),
+                ("tiles of a causal pass", 28): say("flash.predictions.below_the_diagonal"),
+                ("of these, tiles that need the mask", 64): say("flash.predictions.nothing_to_hide"),
+                ("of these, tiles that need the mask", 36): say("flash.predictions.nothing_to_hide"),
+                ("of these, tiles that need the mask", 28): say("flash.predictions.nothing_to_hide"),
+                ("bytes of the accumulator of a program", 128 * 128 * 2): say("flash.predictions.float32"),
+                ("bytes of the accumulator of a program", 128 * 128): say("flash.predictions.elements"),
+                ("bytes of scores written to memory", 2 * 1024**2): say("flash.predictions.in_registers"),
+                ("bytes of scores written to memory", 4 * 1024**2): say("flash.predictions.in_registers"),
+            }
+        )
+    ],
 )
 
 

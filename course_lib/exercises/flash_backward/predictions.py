@@ -11,7 +11,12 @@ from course_lib.catalogue import say
 from course_lib.criteria import Correct
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import fixed
+from course_lib.mistakes import miscounted
 from course_lib.workloads import torch_attention
+
+ALL = "products of a tile, if one kernel made all three gradients"
+FLOPS = "FLOPs of forward and backward, divided by B N² D"
+LSE = "bytes of lse, 2 x 8 heads of 512 queries"
 
 Q, K, V, DO = (torch.empty(16, 16) for _ in range(4))
 
@@ -56,9 +61,9 @@ def costs_counted() -> dict[str, int]:
         "products of a tile, forward": counted(forward_tile),
         "products of a tile, dkdv": counted(dkdv_tile),
         "products of a tile, dq": counted(dq_tile),
-        "products of a tile, if one kernel made all three gradients": counted(all_at_once),
-        "FLOPs of forward and backward, divided by B N² D": 2 * both,
-        "bytes of lse, 2 x 8 heads of 512 queries": forward[1].nbytes,
+        ALL: counted(all_at_once),
+        FLOPS: 2 * both,
+        LSE: forward[1].nbytes,
     }
 
 
@@ -72,4 +77,22 @@ costs = Exercise(
     cases=[fixed("six numbers", "plain")],
     oracle=costs_counted,
     criteria=[Correct("plain", 3, say("flash_backward.costs.title_plain"))],
+    mistakes=[
+        miscounted(
+            {
+                ("products of a tile, forward", 1): say("flash_backward.costs.scores_and_values"),
+                ("products of a tile, dkdv", 2): say("flash_backward.costs.of_dkdv"),
+                ("products of a tile, dkdv", 3): say("flash_backward.costs.of_dkdv"),
+                ("products of a tile, dq", 1): say("flash_backward.costs.of_dq"),
+                ("products of a tile, dq", 2): say("flash_backward.costs.of_dq"),
+                (ALL, 7): say("flash_backward.costs.s_and_dp_once"),
+                (ALL, 4): say("flash_backward.costs.one_each"),
+                (ALL, 3): say("flash_backward.costs.one_each"),
+                (FLOPS, 9): say("flash_backward.costs.a_product_is_two"),
+                (FLOPS, 14): say("flash_backward.costs.of_all_kernels"),
+                (LSE, 16_384): say("flash_backward.costs.float32"),
+                (LSE, 8192): say("flash_backward.costs.elements"),
+            }
+        )
+    ],
 )

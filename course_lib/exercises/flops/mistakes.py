@@ -148,6 +148,11 @@ def elements(oracle: Callable[..., Cost]) -> MistakeMatcher:
     )
 
 
+def by_pairs(matches: Callable[[float, float], bool], sentence: str) -> MistakeMatcher:
+    """Make a matcher that returns `sentence` if matches(first, second) for every result, a pair of numbers."""
+    return mistakes.every(lambda out, /, **_: is_pair(out) and all(map(is_number, out)) and matches(*out), sentence)
+
+
 def above_the_peak(trials: Sequence[Trial]) -> str:
     """Return a remark if an MFU is above 1, which is impossible, else ""."""
     shares = [o[0] for t in trials for o in t.evidence.outputs if isinstance(o, list) and o and is_number(o[0])]

@@ -14,6 +14,7 @@ from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, run
 from course_lib.exercises.flops.mistakes import (
     ATTENTION_COSTS,
     above_the_peak,
+    by_pairs,
     elements,
     every,
     one_product_less,
@@ -36,6 +37,7 @@ from course_lib.exercises.flops.oracles import (
     two_layers_backward,
     within_a_percent,
 )
+from course_lib.mistakes import for_cases
 
 # ------------------------------------------------------------------------------------------------ models
 
@@ -169,6 +171,19 @@ utilisation = Exercise(
         times(1 / 3, say("flops.training_days.forward_alone"),
               lambda **run: second_by_second(**run), part=0),
         times(100, say("flops.utilisation.percent"), lambda **run: second_by_second(**run), part=0),
+        for_cases(
+            lambda case: case.group == "recompute",
+            times(8 / 6, say("flops.utilisation.mfu_counts_no_second_forward_pass"),
+                  lambda **run: second_by_second(**run), part=0),
+        ),
+        for_cases(
+            lambda case: case.group == "recompute",
+            by_pairs(lambda mfu, hfu: hfu <= mfu, say("flops.utilisation.hfu_counts_all")),
+        ),
+        for_cases(
+            lambda case: case.group == "plain",
+            by_pairs(lambda mfu, hfu: math.isclose(hfu, 4 / 3 * mfu), say("flops.utilisation.nothing_is_done_twice")),
+        ),
         above_the_peak,
     ],
 )  # fmt: skip

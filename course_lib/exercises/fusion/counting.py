@@ -10,7 +10,7 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.fusion.mistakes import STORES_ONE, one_store_each
 from course_lib.hardware import inductor
-from course_lib.mistakes import every
+from course_lib.mistakes import every, miscounted
 from course_lib.workloads.chains import CHAINS, traced_bytes
 
 
@@ -58,4 +58,21 @@ predicted_launches = Exercise(
     cases=[fixed("seven functions", "plain")],
     oracle=lambda: inductor.recorded_launches(),
     criteria=[Correct("plain", 7, say("fusion.predicted_launches.title_plain"))],
+    mistakes=[
+        miscounted(
+            {
+                **{("sin2_plus_cos2", n): say("fusion.predicted_launches.element_by_element") for n in range(2, 6)},
+                **{("softmax", n): say("fusion.predicted_launches.a_whole_row") for n in range(2, 6)},
+                **{("add_rmsnorm", n): say("fusion.predicted_launches.two_results") for n in range(2, 8)},
+                ("product_gelu", 1): say("fusion.predicted_launches.a_librarys_product"),
+                ("over_its_sum", 1): say("fusion.predicted_launches.the_whole_sum_first"),
+                ("over_its_sum", 2): say("fusion.predicted_launches.parts_of_the_sum"),
+                ("print_between", 1): say("fusion.predicted_launches.print_wants_it"),
+                ("print_between", 3): say("fusion.predicted_launches.print_is_no_kernel"),
+                ("attention", 1): say("fusion.predicted_launches.products_stay_apart"),
+                ("attention", 2): say("fusion.predicted_launches.products_stay_apart"),
+                **{("attention", n): say("fusion.predicted_launches.softmax_between") for n in range(4, 8)},
+            }
+        )
+    ],
 )

@@ -14,6 +14,7 @@ from course_lib.exercises import cases
 from course_lib.exercises.cases import BF16, FP16, Drawing, cases_of
 from course_lib.exercises.fusion.cases import added, also, labelled, nbytes, normed, rows, vectors
 from course_lib.exercises.fusion.mistakes import (
+    BASE_2,
     CROSS_ENTROPY,
     IN_REGISTERS,
     MASKED_ZERO,
@@ -154,6 +155,7 @@ softmax = Exercise(
             each=True,
         ),
         NO_DIVISION,
+        BASE_2,
         scaled_rows(MASKED_ZERO),
         several_launches,
         read_times("x", 1.9, IN_REGISTERS),
@@ -204,8 +206,9 @@ online_softmax = Exercise(
         nan_of_exp,
         not_apart(lambda x: torch.softmax(x.double(), 1)),
         NO_DIVISION,
+        BASE_2,
         infinite_everywhere,
-        scaled_rows(NO_CORRECTION),
+        scaled_rows(NO_CORRECTION, say("fusion.online_softmax.the_sum_is_too_small")),
         read_times("x", 2.9, say("fusion.cross_entropy.two_passes")),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -187,6 +188,11 @@ def loss_by(of_row: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Cal
     return lambda logits, target: of_row(logits.float(), logits.float().gather(1, target[:, None])[:, 0])
 
 
+def packed(x: torch.Tensor) -> torch.Tensor:
+    """Return the matrix that is read where rows of x are taken to follow one another."""
+    return x.as_strided(x.shape, (x.shape[1], 1))
+
+
 def padded(block: int) -> Callable[..., torch.Tensor]:
     """Make the wrong loss in which masked positions of the last block hold 0."""
     return loss_by(lambda x, right: F.pad(x.double(), (0, -x.shape[1] % block)).logsumexp(1) - right)
@@ -214,8 +220,8 @@ def all_zero(group: str, sentence: str) -> MistakeMatcher:
     return lambda trials: sentence if any(not bool(o.any()) for _, o in results(trials, group)) else ""
 
 
-def scaled_rows(sentence: str) -> MistakeMatcher:
-    """Make a matcher that returns `sentence` if each row is a factor below 1 times the softmax: the sum that divides it is too large."""
+def scaled_rows(too_large: str, too_small: str = "") -> MistakeMatcher:
+    """Make a matcher of rows that are the softmax times a factor below 1 or above it, since its sum is too large or too small."""
 
     def look(trials: Sequence[Trial]) -> str:
         for arguments, out in results(trials, "plain", "ragged", "hard", "long"):
@@ -223,9 +229,11 @@ def scaled_rows(sentence: str) -> MistakeMatcher:
             if out.shape == right.shape and bool(out.isfinite().all()):
                 factor = out.sum(1, keepdim=True)
                 far = (out - factor * right).abs().amax(1, keepdim=True) / (factor * right).amax(1, keepdim=True)
-                below = (factor > 0) & (factor < 1.02)
-                if bool((far < 0.01).all() and below.all() and (factor < 0.98).any()):
-                    return sentence
+                if not bool((far < 0.01).all() and (factor > 0).all()):
+                    continue
+                below, above = factor < 0.98, factor > 1.02
+                if bool(below.any()) != bool(above.any()):
+                    return too_large if below.any() else too_small
         return ""
 
     return look
@@ -281,6 +289,14 @@ NORMS = [
             lambda x, eps: 1 / (mean_square(x) + eps),
             say("fusion.rmsnorm.no_root"),
         ),
+        (
+            lambda x, eps: (x.square().sum(1, keepdim=True) / (x.shape[1] - 1) + eps).rsqrt(),
+            say("fusion.rmsnorm.one_less"),
+        ),
+        (
+            lambda x, eps: (mean_square(x) + eps * x.shape[1]).rsqrt(),
+            say("fusion.rmsnorm.eps_for_each_element"),
+        ),
     )
 ] + [
     Misconception(
@@ -315,6 +331,18 @@ CROSS_ENTROPY = [
         each=True,
         times=1000,
     ),
+    Misconception(
+        lambda logits, target: logits.double().logsumexp(1) - packed(logits).double().gather(1, target[:, None])[:, 0],
+        say("fusion.cross_entropy.the_target_in_packed_rows"),
+        each=True,
+        times=1000,
+    ),
+    Misconception(
+        loss_by(lambda x, right: x.amax(1) + (x.logsumexp(1) - x.amax(1)) / math.log(2) - right),
+        say("fusion.cross_entropy.log2"),
+        each=True,
+        times=100,
+    ),
     *(row_0(loss_by(lambda x, right: x.double().logsumexp(1) - right), name) for name in ("logits", "target")),
     Misconception(
         loss_by(lambda x, right: x.exp().sum(1).log() - right),
@@ -326,6 +354,9 @@ CROSS_ENTROPY = [
         say("fusion.cross_entropy.the_logarithm_of_the_softmax"),
     ),
 ]
+BASE_2 = Misconception(
+    lambda x: torch.softmax(x.double() * math.log(2), 1), say("fusion.softmax.powers_of_2"), each=True, times=100
+)
 NO_DIVISION = Misconception(divided_by(lambda x, p: torch.ones(())), say("fusion.softmax.no_division"), each=True)
 STORES_ONE = say("fusion.chain_bytes.one_store_a_kernel")
 

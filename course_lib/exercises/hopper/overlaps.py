@@ -90,7 +90,9 @@ class Persistent(CostCriterion):
                     detail = say("hopper.persistent.deal")
                     expected = say("hopper.persistent.at_most", share=100 * share, case=trial.case.name)
                     return self.lost(seen, expected=expected, detail=detail)
-        return self.earned(say("criteria.programs.count", programs=asked))
+        again = dict.fromkeys(line for found in simulations(trial) for line in found.restarts)
+        detail = say("hopper.persistent.restarts", lines=[*again]) if again else ""
+        return self.earned(say("criteria.programs.count", programs=asked), detail=detail)
 
 
 @dataclass

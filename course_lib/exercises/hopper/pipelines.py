@@ -22,13 +22,14 @@ from course_lib.exercises.hopper.overlaps import (
     Persistent,
     Specialised,
 )
-from course_lib.exercises.hopper.predictions import overlaps
+from course_lib.exercises.hopper.predictions import REASONS, overlaps
 from course_lib.exercises.hopper.races import CAUSES, RINGS, NamesRaces
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.sm.cases import factors, multiply_adds
 from course_lib.exercises.sm.criteria import GATES, Overlapped, Uses
 from course_lib.exercises.sm.mistakes import lesson, meets
 from course_lib.exercises.tiling.oracles import in_float32, product
+from course_lib.mistakes import miscounted
 
 # ----------------------------------------------------------------------------------------------------- products
 
@@ -168,6 +169,7 @@ predict_overlap = Exercise(
         Truths(2, say("hopper.predict_overlap.title_truths")),
         Numbers(1, say("hopper.predict_overlap.title_numbers")),
     ],
+    mistakes=[miscounted(REASONS)],
 )
 
 # ----------------------------------------------------------------------------------------------------- attention

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from course_lib.catalogue import say
 from course_lib.hardware.measurements import measured
 from tritontrace.hopper import TENSOR_CORES, schedule
 
@@ -17,6 +18,38 @@ ATTENTION = {
 }
 """How long tensor cores are busy, by the simulator's timeline, in attention of 1024 tokens and D 128, a ring of two tiles of 128
 keys; tests/unit/test_exercises_hopper_pipelines.py simulates it."""
+
+COUNTED = {
+    "counted: unit 09's kernel": (51, say("hopper.predict_overlap.neither")),
+    "counted: the same with descriptors": (61, say("hopper.predict_overlap.descriptors_alone")),
+    "counted: attention_overlapped": (81, say("hopper.predict_overlap.producer_and_two")),
+}
+REASONS: dict[tuple[str, object], str] = {
+    ("a ring of two instead of one: busy for 0.2 more of the time", True): say("hopper.predict_overlap.ring_of_two"),
+    ("a ring of three instead of one: busy for 0.15 more of the time", False): say(
+        "hopper.predict_overlap.ring_of_three"
+    ),
+    ("a ring of four instead of three: busy for 0.15 more of the time", True): say(
+        "hopper.predict_overlap.ring_of_four"
+    ),
+    ("two consumers on one tile of b instead of one: busy for 0.2 more of the time", False): say(
+        "hopper.predict_overlap.one_tile_of_b"
+    ),
+    ("attention: one consumer a stage ahead is busier than two that wait", True): say(
+        "hopper.predict_overlap.softmax_is_longer"
+    ),
+    ("attention: two consumers that wait are busy for 0.15 more of the time than one that waits", False): say(
+        "hopper.predict_overlap.one_multiplies"
+    ),
+    **{
+        (line, other): reason
+        for line, (right, reason) in COUNTED.items()
+        for other, _ in COUNTED.values()
+        if other != right
+    },
+    **{(line, share): say("hopper.predict_overlap.percent") for line in COUNTED for share in (0.51, 0.61, 0.81)},
+}
+"""A wrong answer to `predicted_overlap`, and what speaks against it."""
 
 
 def busy(stages: int, consumers: int = 1) -> float:

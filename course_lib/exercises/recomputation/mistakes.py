@@ -203,6 +203,27 @@ SIGMOIDS = [
         times=TOLD_APART,
     ),
     Misconception(lambda x, dy: chain_of(x, range(3)), say("recomputation.sigmoid3.forgets_dy"), place=1),
+    Misconception(
+        [lambda x, dy, n=n: dy.double() * chain_of(x, [n]) for n in range(3)],
+        say("recomputation.sigmoid3.one_factor_alone"),
+        place=1,
+        times=TOLD_APART,
+    ),
+    Misconception(
+        [
+            lambda x, dy: dy.double() * chain_of(x, [1, 2]) * x.double() * (1 - x.double()),
+            lambda x, dy: dy.double() * chain_of(x, [0, 1]) * x.double() * (1 - x.double()),
+        ],
+        say("recomputation.sigmoid3.of_the_argument"),
+        place=1,
+        times=TOLD_APART,
+    ),
+    Misconception(
+        lambda x, dy: dy.double() * chain_of(sigmoids_of(x)[2], range(3)),
+        say("recomputation.sigmoid3.at_the_result"),
+        place=1,
+        times=TOLD_APART,
+    ),
 ]
 """Slips in sigmoid3."""
 

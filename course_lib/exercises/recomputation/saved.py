@@ -7,7 +7,7 @@ from course_lib.criteria import Correct
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.oracles import kept_bytes
-from course_lib.mistakes import every
+from course_lib.mistakes import every, miscounted
 
 QUESTIONS = {
     "x + y": ("add", [64, 32]),
@@ -30,6 +30,20 @@ kept_tensors = Exercise(
     cases=[fixed("six expressions", "plain")],
     oracle=lambda: {say: kept_bytes(*work) // (4 * 64 * 32) for say, work in QUESTIONS.items()},
     criteria=[Correct("plain", 3, say("recomputation.kept_tensors.title_plain"))],
+    mistakes=[
+        miscounted(
+            {
+                **{("x + y", n): say("recomputation.kept_tensors.of_a_sum") for n in (1, 2)},
+                **{("x * y", n): say("recomputation.kept_tensors.of_a_product") for n in (1, 2)},
+                ("relu(x)", 0): say("recomputation.kept_tensors.of_relu"),
+                **{("three sigmoids", n): say("recomputation.kept_tensors.of_sigmoids") for n in (0, 1, 2)},
+                ("gelu(x)", 1): say("recomputation.kept_tensors.of_gelu"),
+                ("gelu(x @ w1) @ w2", 2): say("recomputation.kept_tensors.four_times_as_large"),
+                ("gelu(x @ w1) @ w2", 4): say("recomputation.kept_tensors.of_the_mlp"),
+                ("gelu(x @ w1) @ w2", 1): say("recomputation.kept_tensors.of_the_mlp"),
+            }
+        )
+    ],
 )
 
 saved_bytes = Exercise(

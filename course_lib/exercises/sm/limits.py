@@ -12,7 +12,7 @@ from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.sm.wrong_numbers import guessed
 from course_lib.hardware.measurements import measured
-from course_lib.mistakes import MistakeMatcher
+from course_lib.mistakes import MistakeMatcher, miscounted
 from course_lib.words import in_words
 from tritontrace.gpu import datasheet
 
@@ -131,6 +131,20 @@ power = Exercise(
     cases=[fixed("six statements", "plain")],
     oracle=facts_of_power,
     criteria=[Truths(2, say("sm.power.title_truths"))],
+    mistakes=[
+        miscounted(
+            {
+                ("989.4 TFLOP/s need 1.83 GHz on all 132 SMs", False): say("sm.power.flops_of_a_cycle"),
+                ("zeros need fewer multiplications", True): say("sm.power.nothing_is_skipped"),
+                ("during the product of zeros the clock can have been 1.4 GHz", True): say("sm.power.too_slow"),
+                ("during the product of random numbers the clock can have been 1.3 GHz", False): say(
+                    "sm.power.fast_enough"
+                ),
+                ("half of the power for switching would leave less than 3/4 of the speed", True): say("sm.power.cube"),
+                ("watts that one SM does not use, the others may", False): say("sm.power.one_limit"),
+            }
+        )
+    ],
 )
 
 # ------------------------------------------------------------------------------------------------ occupancy

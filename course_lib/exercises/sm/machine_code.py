@@ -15,6 +15,7 @@ from course_lib.catalogue import say
 from course_lib.criteria import Numbers
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import FP16, fixed
+from course_lib.mistakes import miscounted
 from tritontrace.compiled import compile_for, sass_for
 
 
@@ -133,6 +134,26 @@ machine_code = Exercise(
     cases=[fixed("five kernels", "plain")],
     oracle=lambda: READ,
     criteria=[Numbers(4, say("sm.machine_code.title_numbers"))],
+    mistakes=[
+        miscounted(
+            {
+                ("bits, rows of 1024", 16): say("sm.machine_code.bytes"),
+                ("bits, rows of 1001", 4): say("sm.machine_code.bytes"),
+                ("bits, rows of 1001", 128): say("sm.machine_code.one_code_for_all_rows"),
+                ("FFMAs before the jump, one chain", 1): say("sm.machine_code.turns_side_by_side"),
+                ("FFMAs before the jump, two chains", 2): say("sm.machine_code.turns_side_by_side"),
+                ("longest row of FFMAs that wait for one another, two chains", 8): say("sm.machine_code.two_of_them"),
+                ("multiplies, sm_80", "wgmma"): say("sm.machine_code.since_hopper"),
+                ("multiplies, sm_90", "mma"): say("sm.machine_code.hgmma"),
+                ("copies, by_pointers", "TMA"): say("sm.machine_code.tma_needs_descriptors"),
+                ("copies, by_descriptors", "cp.async"): say("sm.machine_code.descriptors_are_for_tma"),
+                **{
+                    ("spills", word): say("sm.machine_code.registers_of_a_thread")
+                    for word in ("none", "4 warps", "4 warps and 1 warp")
+                },
+            }
+        )
+    ],
 )
 
 EXERCISES = (machine_code,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -103,7 +104,7 @@ def off_by(wrong: Callable[..., float], part: int) -> Callable[..., bool]:
 
     def matches(output: Any, **arguments: Any) -> bool:
         amount = wrong(**arguments)
-        return isinstance(output, list) and len(output) == 3 and type(output[part]) in (int, float) and bool(amount) and (
+        return isinstance(output, list) and len(output) == 3 and type(output[part]) in (int, float) and (
             output[part] - memory_of(**arguments)[part] == amount
         )  # fmt: skip
 
@@ -112,6 +113,11 @@ def off_by(wrong: Callable[..., float], part: int) -> Callable[..., bool]:
 
 def _q_and_k(layers: int, width: int, heads: int, kv_heads: int, batch: int, n: int, **_: Any) -> int:
     return -2 * layers * batch * n * (heads + kv_heads) * (width // heads)
+
+
+def bytes_each(count: int) -> Callable[..., bool]:
+    """Make a function that tells whether weights, gradients and optimizer take that many bytes for each parameter."""
+    return off_by(lambda **arguments: (count - 16) * memory_of(**arguments)[0], 1)
 
 
 NARROW = Config(vocab=50, layers=3, width=24, heads=3, kv_heads=3, hidden=40)
@@ -164,6 +170,19 @@ training_memory = Exercise(
         every(
             off_by(lambda vocab, width, **_: -vocab * width, 0),
             say("training.training_memory.one_matrix_for_embedding_and_head"),
+        ),
+        every(off_by(lambda width, **_: -width, 0), say("training.training_memory.the_last_norm")),
+        every(
+            off_by(lambda layers, width, **_: -(2 * layers + 1) * width, 0), say("training.training_memory.no_norms")
+        ),
+        *(
+            every(bytes_each(count), say("training.training_memory.bytes_for_each", bytes=count))
+            for count in range(2, 33)
+            if count != 16
+        ),
+        every(
+            off_by(lambda width, heads, batch, n, **_: 4 * (batch - 1) * n * (width // heads), 2),
+            say("training.training_memory.tables_of_each_text"),
         ),
     ],
 )
@@ -235,6 +254,34 @@ def whole_square(batch: int, n: int, **arguments: Any) -> float:
     return flops_of(c, batch, n) + 12 * batch * c.layers * c.width * n * (n - 1) // 2
 
 
+def in_attention(products: float) -> Callable[..., float]:
+    """Make a function of a run's arguments that computes the FLOPs of a step in which attention has that many products of each pair,
+    instead of six; several causes of a wrong count change nothing else."""
+
+    def flops(batch: int, n: int, **arguments: Any) -> float:
+        c = config(**arguments)
+        return flops_of(c, batch, n) + (products - 6) * 2 * batch * c.layers * c.width * n * (n + 1) // 2
+
+    return flops
+
+
+def by_shared_heads(batch: int, n: int, **arguments: Any) -> float:
+    """Compute the FLOPs with the products of attention counted for each head of k and v."""
+    c = config(**arguments)
+    return in_attention(6 * c.kv_heads / c.heads)(batch, n, **arguments)
+
+
+def _relates(part: int, guess: Callable[..., float]) -> Callable[..., bool]:
+    """Make a function that tells whether the number at `part` is guess(the one before it, **arguments)."""
+
+    def matches(output: Any, **arguments: Any) -> bool:
+        if not isinstance(output, list) or len(output) != 3 or not all(type(x) in (int, float) for x in output):
+            return False
+        return math.isclose(output[part], guess(output[part - 1], **arguments), rel_tol=1e-9)
+
+    return matches
+
+
 run_of = partial(dict, tokens=1e9, flops_per_second=989e12, mfu=0.4, dollars=2.5)
 
 run_cost = Exercise(
@@ -260,5 +307,40 @@ run_cost = Exercise(
     mistakes=[
         every(_first_is(with_the_embedding), say("training.run_cost.6_n_d_with_all_parameters")),
         every(_first_is(whole_square), say("training.run_cost.all_pairs_not_half")),
+        every(
+            _first_is(
+                lambda vocab, width, batch, n, **a: (
+                    flops_of(config(vocab=vocab, width=width, **a), batch, n) + 6 * batch * n * vocab * width
+                )
+            ),
+            say("training.run_cost.with_the_embedding"),
+        ),
+        every(_first_is(by_shared_heads), say("training.run_cost.attention_of_shared_heads")),
+        every(_first_is(in_attention(0)), say("training.run_cost.no_attention")),
+        every(_first_is(in_attention(3)), say("training.run_cost.half_of_attention")),
+        *(
+            every(_first_is(in_attention(products)), say("training.run_cost.products", products=products))
+            for products in (7, 8, 9)
+        ),
+        every(
+            _first_is(lambda batch, n, **a: flops_of(config(**a), batch, n) / 3),
+            say("training.run_cost.forward_alone"),
+        ),
+        every(
+            _relates(1, lambda flops, flops_per_second, mfu, **_: flops / flops_per_second * mfu),
+            say("training.run_cost.times_mfu"),
+        ),
+        every(
+            _relates(1, lambda flops, flops_per_second, **_: flops / flops_per_second),
+            say("training.run_cost.at_the_peak"),
+        ),
+        every(
+            _relates(2, lambda seconds, tokens, batch, n, dollars, **_: tokens / (batch * n) * seconds * dollars),
+            say("training.run_cost.dollars_a_second"),
+        ),
+        every(
+            _relates(2, lambda seconds, tokens, dollars, **_: tokens * seconds / 3600 * dollars),
+            say("training.run_cost.a_token_a_step"),
+        ),
     ],
 )

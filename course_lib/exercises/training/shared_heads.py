@@ -15,8 +15,9 @@ from course_lib.exercises.cases import BF16, FP32, operations
 from course_lib.exercises.flash.criteria import pairs
 from course_lib.exercises.flash.oracles import attend
 from course_lib.exercises.flash_backward.oracles import CHANCE, KeysAndValues
-from course_lib.exercises.misconceptions import Misconception
+from course_lib.exercises.misconceptions import Misconception, multiplied_in_tf32
 from course_lib.exercises.remembered import remembered
+from course_lib.mistakes import as_tf32
 
 # ------------------------------------------------------------------------------------------------ what a layer hands over
 
@@ -179,6 +180,51 @@ def without_mask(q, k, v, do, lse, delta, scale: float, **_: Any) -> KeysAndValu
     return KeysAndValues(*(x.unflatten(1, (-1, group)).sum(2) for x in (scale * ds.mT @ q, p.mT @ do)))
 
 
+def paired(q, k, v, do, scale: float, keys: torch.Tensor, rows: torch.Tensor, **_: Any) -> KeysAndValues:
+    """Compute dk and dv where head h of q reads head keys[h] of k and v, and rows rows[h] of lse and delta; both as the right pass has."""
+    group = q.shape[1] // k.shape[1]
+    o, lse = attend(q, *(x.repeat_interleave(group, 1) for x in (k, v)), causal=True, scale=scale)
+    delta = (do.double() * o.double()).sum(-1, keepdim=True)[:, rows]
+    seen = sees(q.shape[2], k.shape[2], True, None, False, None).to(q.device)
+    q, do = q.double(), do.double()
+    p = torch.exp(scale * q @ k.double()[:, keys].mT - lse.double()[:, rows, :, None]).where(seen, 0)
+    ds = p * (do @ v.double()[:, keys].mT - delta)
+    nothing = torch.zeros(k.shape, dtype=torch.float64, device=k.device)
+    return KeysAndValues(*(nothing.index_add(1, keys, x) for x in (scale * ds.mT @ q, p.mT @ do)))
+
+
+def heads_in_turn(q, k, **given: Any) -> KeysAndValues | None:
+    """Compute dk and dv as if head h of q read head h % Hkv of k and v; None for groups of one."""
+    heads = torch.arange(q.shape[1], device=q.device)
+    return None if q.shape[1] == k.shape[1] else paired(q, k, keys=heads % k.shape[1], rows=heads, **given)
+
+
+def rows_of_shared_heads(q, k, **given: Any) -> KeysAndValues | None:
+    """Compute dk and dv with rows of lse and delta that are numbered by the head of k and v; None for groups of one."""
+    B, Hq, Hkv = q.shape[0], q.shape[1], k.shape[1]
+    if Hq == Hkv or B > 1:  # in later texts these are rows of other texts
+        return None
+    shared = torch.arange(Hq, device=q.device) // (Hq // Hkv)
+    return paired(q, k, keys=shared, rows=shared, **given)
+
+
+def in_tf32(q, k, v, do, lse, delta, scale: float, **_: Any) -> list[torch.Tensor]:
+    """Compute dk with one of its products in TF32, or all of them."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
+    seen = sees(q.shape[2], k.shape[2], True, None, False, None).to(q.device)
+
+    def dk(*coarse: str) -> torch.Tensor:
+        def product(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return as_tf32(a) @ as_tf32(b) if name in coarse else a.double() @ b.double()
+
+        p = torch.exp(scale * product("s", q, k.mT) - lse.double()[..., None]).where(seen, 0)
+        ds = p * (product("dp", do, v.mT) - delta.double()[..., None])
+        return (scale * product("dk", ds.mT, q)).unflatten(1, (-1, group)).sum(2)
+
+    return [dk("s"), dk("dp"), dk("dk"), dk("s", "dp", "dk")]
+
+
 def unscaled(**given: Any) -> KeysAndValues:
     """Compute dk without its factor scale, and dv."""
     dk, dv = shared_gradients(**given)
@@ -265,5 +311,10 @@ grouped_backward = Exercise(
         ),
         Misconception(at_the_top_left, say("training.grouped_backward.aligned_at_the_top_left"), shared_gradients),
         Misconception(unscaled, say("training.grouped_backward.dk_not_scaled"), shared_gradients),
+        Misconception(heads_in_turn, say("training.grouped_backward.heads_in_turn"), shared_gradients, each=True),
+        Misconception(
+            rows_of_shared_heads, say("training.grouped_backward.lse_of_a_shared_head"), shared_gradients, each=True
+        ),
+        multiplied_in_tf32(in_tf32, shared_gradients),
     ],
 )

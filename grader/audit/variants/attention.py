@@ -519,6 +519,12 @@ WRONG = [
     wrong("flash_bytes", "no lse", [BYTES, BYTES_RAGGED, BYTES_CAUSAL, BYTES_WIDE], (" + 4 * n", "")),
     wrong(
         "flash_bytes",
+        "k without v",
+        [BYTES, BYTES_CAUSAL, BYTES_RAGGED, BYTES_WIDE],
+        ("2 * rows * d", "rows * d"),
+    ),
+    wrong(
+        "flash_bytes",
         "lse of itemsize bytes",
         [BYTES, BYTES_CAUSAL, BYTES_RAGGED, BYTES_WIDE],
         ("4 * n", "itemsize * n"),

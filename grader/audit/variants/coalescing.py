@@ -179,6 +179,7 @@ WRONG = [
     wrong(
         "gather_rows", "no row mask", [RAGGED, APART], ("inside = (k[:, None] < K) & (cols < N)", "inside = cols < N")
     ),
+    wrong("gather_rows", "rows one element apart", [PLAIN], ("rows * row_stride", "rows")),
     wrong("gather_rows", "ignores the row stride", [APART], ("rows * row_stride", "rows * N")),
     wrong("gather_rows", "row numbers in one byte", [PLAIN], ("other=0)[:, None]", "other=0).to(tl.int8)[:, None]")),
     wrong("gather_rows", "one column a program", [LOADS, STORES, ONCE], ("min(1024, triton.next_power_of_2(N))", "1")),

@@ -161,6 +161,12 @@ WRONG = [
             ("a byte's limit", ('"counter_bf16": 256', '"counter_bf16": 255')),
             ("the gap below", ('"above_2048_fp16": 2,', '"above_2048_fp16": 1,')),
             ("a text", ('"counter_bf16": 256', '"counter_bf16": "256"')),
+            ("bf16 has 1.003", ('"weight_bf16": 1.0', '"weight_bf16": 1.003')),
+            ("a thousandth", ('"weight_fp16": 1 + 2**-10', '"weight_fp16": 1.001')),
+            ("fp16's counter", ('"counter_bf16": 256', '"counter_bf16": 2048')),
+            ("stops at 128", ('"counter_bf16": 256', '"counter_bf16": 128')),
+            ("one more", ('"counter_bf16": 256', '"counter_bf16": 257')),
+            ("the gap at 1", ('"above_2048_fp16": 2,', '"above_2048_fp16": 2**-10,')),
         )
     ),
     # -------------------- half_sum

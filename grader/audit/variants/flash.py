@@ -129,6 +129,10 @@ WRONG = [
     wrong("predictions", "half of the tiles", COUNTED, ('causal pass": 36,', 'causal pass": 32,')),
     wrong("predictions", "all tiles need the mask", COUNTED, ('need the mask": 8,', 'need the mask": 36,')),
     wrong("predictions", "2 bytes an element", COUNTED, ("128 * 128 * 4", "128 * 128 * 2")),
+    wrong("predictions", "tiles of 64 queries twice", COUNTED, ('128 queries": 8,', '128 queries": 16,')),
+    wrong("predictions", "all tiles", COUNTED, ('causal pass": 36,', 'causal pass": 64,')),
+    wrong("predictions", "without the diagonal", COUNTED, ('causal pass": 36,', 'causal pass": 28,')),
+    wrong("predictions", "elements of the accumulator", COUNTED, ("128 * 128 * 4", "128 * 128")),
     wrong("predictions", "scores in memory", COUNTED, ('written to memory": 0,', 'written to memory": 1024 * 1024 * 2,')),
     # -------------------- online_update
     wrong("online_update", "no maximum", [HARD, LATE], NO_MAXIMUM),

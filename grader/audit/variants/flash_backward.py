@@ -100,6 +100,8 @@ WRONG = [
     wrong("costs", "a multiplication is a FLOP", COUNTED, ('B N² D": 18,', 'B N² D": 9,')),
     wrong("costs", "one kernel's FLOPs", COUNTED, ('B N² D": 18,', 'B N² D": 14,')),
     wrong("costs", "lse in half precision", COUNTED, ("queries\": 32768,", "queries\": 16384,")),
+    wrong("costs", "the forward's in one kernel", COUNTED, ('all three gradients": 5,', 'all three gradients": 4,')),
+    wrong("costs", "numbers of lse", COUNTED, ("queries\": 32768,", "queries\": 8192,")),
     wrong("costs", "one score", COUNTED, ('tile, forward": 2,', 'tile, forward": 1,')),
     # -------------------- delta
     wrong("delta", "o alone", [PLAIN], ("tl.sum(o * do, axis=1)", "tl.sum(o * o, axis=1)")),

@@ -316,6 +316,8 @@ WRONG = [
         USED[1:],
         ("return 6 * one", "return (8 if recompute else 6) * one"),
     ),
+    wrong("utilisation", "MFU is always 8", USED, ("return 6 * one", "return 8 * one")),
+    wrong("utilisation", "HFU is less", USED[1:], ("(8 if recompute", "(4.5 if recompute")),
     wrong("utilisation", "HFU is MFU", USED[1:], ("(8 if recompute else 6)", "6")),
     wrong("utilisation", "HFU is always 8", USED[:1], ("(8 if recompute else 6)", "8")),
     wrong("utilisation", "recomputes everything", USED[1:], ("(8 if", "(12 if")),

@@ -415,6 +415,9 @@ WRONG = [
     guesses("a kernel for each output", "add_rmsnorm", "2"),
     guesses("GELU inside the product", "product_gelu", "1"),
     guesses("the sum in one", "over_its_sum", "2"),
+    guesses("one kernel, however long", "over_its_sum", "1"),
+    guesses("print is a kernel", "print_between", "3"),
+    guesses("five kernels of attention", "attention", "5"),
     guesses("a print changes nothing", "print_between", "1"),
     guesses("FlashAttention by itself", "attention", "1"),
     # -------------------- sin2_plus_cos2
@@ -529,6 +532,7 @@ WRONG = [
     wrong(
         "softmax", "the largest magnitude", [RAGGED, APART, SOFTMAX], ("tl.max(x, axis=0)", "tl.max(tl.abs(x), axis=0)")
     ),
+    wrong("softmax", "powers of 2", [PLAIN], ("tl.exp(x -", "tl.exp2(x -")),
     wrong("softmax", "no division", [PLAIN], ("p / tl.sum(p, axis=0)", "p")),
     wrong(
         "softmax",
@@ -558,6 +562,8 @@ WRONG = [
     wrong("online_softmax", "three passes", [TWICE], *THREE_PASSES),
     wrong("online_softmax", "a row in one block", [LONG], source=ONE_BLOCK),
     wrong("online_softmax", "the old sum uncorrected", [ONLINE, LONG], ("l * alpha", "l")),
+    wrong("online_softmax", "alpha twice", [LONG], ("l * alpha", "l * alpha * alpha")),
+    wrong("online_softmax", "powers of 2", [PLAIN], ("tl.exp(", "tl.exp2(")),
     wrong("online_softmax", "starts at -inf", [ONLINE], ("m, l = -3.4e38, 0.0", 'm, l = -float("inf"), 0.0')),
     wrong("online_softmax", "starts at 0", [ONLINE], ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0")),
     wrong("online_softmax", "no maximum", [ONLINE], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
@@ -583,6 +589,8 @@ WRONG = [
     wrong("online_softmax", "torch does it", [TRITON], ("return out", "return torch.softmax(x, 1)")),
     # -------------------- rmsnorm
     wrong("rmsnorm", "divides by the block", [RAGGED, APART, NORM], ("axis=0) / N + eps", "axis=0) / BLOCK + eps")),
+    wrong("rmsnorm", "divides by N - 1", [PLAIN], (" / N + eps)", " / (N - 1) + eps)")),
+    wrong("rmsnorm", "eps times N", [PLAIN], (" / N + eps)", " / N + eps * N)")),
     wrong("rmsnorm", "no eps", [RAGGED, NORM], (" / N + eps)", " / N)")),
     wrong(
         "rmsnorm",
@@ -665,6 +673,12 @@ WRONG = [
     wrong("cross_entropy", "starts at -inf", [LOSS], ("m, l = -3.4e38, 0.0", 'm, l = -float("inf"), 0.0')),
     wrong("cross_entropy", "the old sum uncorrected", [RAGGED, LOSS, LOGITS, PROBABILITIES], ("l * alpha", "l")),
     wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - right")),
+    wrong(
+        "cross_entropy",
+        "the target's row as if rows followed one another",
+        [RAGGED],
+        ("logits_ptr + row * row_stride + tl.load(", "logits_ptr + row * V + tl.load("),
+    ),
     wrong("cross_entropy", "base two", [PLAIN], ("tl.log(l)", "tl.log2(l)")),
     wrong("cross_entropy", "the first class", [PLAIN], (" + tl.load(target_ptr + row))", ")")),
     wrong(

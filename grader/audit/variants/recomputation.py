@@ -248,6 +248,7 @@ def rmsnorm_backward(x, weight, rstd, dy):
 WRONG = [
     # -------------------- kept_tensors
     wrong("kept_tensors", "relu keeps nothing", KEPT, ('"relu(x)": 1', '"relu(x)": 0')),
+    wrong("kept_tensors", "a sum keeps one", KEPT, ('"x + y": 0', '"x + y": 1')),
     wrong("kept_tensors", "inputs count", KEPT, ('"x * y": 0', '"x * y": 2')),
     wrong("kept_tensors", "the last output is free", KEPT, ('"three sigmoids": 3', '"three sigmoids": 2')),
     wrong("kept_tensors", "gelu keeps its output", KEPT, ('"gelu(x)": 0', '"gelu(x)": 1')),
@@ -322,6 +323,22 @@ WRONG = [
     wrong("sigmoid3", "stores s1 and s2", [ONLY_X, FIVE], source=STORING),
     wrong("sigmoid3", "two sigmoids", PLAIN, ("tl.sigmoid(tl.sigmoid(tl.sigmoid(x)))", "tl.sigmoid(tl.sigmoid(x))")),
     wrong("sigmoid3", "a factor is missing", PLAIN, (" * s1 * (1 - s1)", "")),
+    wrong("sigmoid3", "one factor alone", PLAIN, (" * s2 * (1 - s2) * s1 * (1 - s1)", "")),
+    wrong("sigmoid3", "x in the first factor", PLAIN, ("s1 * (1 - s1)", "x * (1 - x)")),
+    wrong(
+        "sigmoid3",
+        "arguments in all factors",
+        PLAIN,
+        ("s3 * (1 - s3) * s2", "s2 * (1 - s2) * s1"),
+        ("(1 - s2) * s1 * (1 - s1)", "(1 - s1) * x * (1 - x)"),
+    ),
+    wrong(
+        "sigmoid3",
+        "keeps the result for x",
+        PLAIN,
+        ("        ctx.save_for_backward(x)\n", ""),
+        ("        return out\n", "        ctx.save_for_backward(out)\n        return out\n"),
+    ),
     wrong("sigmoid3", "a sign in the third factor", PLAIN, ("s3 * (1 - s3)", "s3 * (1 + s3)")),
     wrong("sigmoid3", "half of the third factor", PLAIN, ("s3 * (1 - s3)", "s3")),
     wrong("sigmoid3", "backward returns nothing", PLAIN, ("        return dx\n", "")),

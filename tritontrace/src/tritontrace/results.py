@@ -479,6 +479,7 @@ class Simulated(Counts):
     products       as they were issued, in the first order
     beside_products   the part of the exponentials that a partition computes while a product of its own is under way, 0 to 1
     fetchers       the partitions that issue a TMA load
+    restarts       lines of loops which Triton lets begin each time where they began first: hopper/restarts.py
 
     >>> Simulated(orders=6, instructions={"TMA load": 2}, tma_loads=32, overlapped=0.9).tma_loads
     32
@@ -493,6 +494,7 @@ class Simulated(Counts):
     read_ahead: float = 0.0
     products: list[Multiplied] = field(default_factory=list)
     passes: list[Passes] = field(default_factory=list)
+    restarts: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -311,6 +311,7 @@ PREDICTED = [
     wrong("predict_overlap", "all false", [TRUTHS], (": True,", ": False,")),
     wrong("predict_overlap", "one turned", [TRUTHS], ('of four instead of three: busy for 0.15 more of the time": False', 'of four instead of three: busy for 0.15 more of the time": True')),
     wrong("predict_overlap", "a stage ahead beats two", [TRUTHS], ('busier than two that wait": False', 'busier than two that wait": True')),
+    wrong("predict_overlap", "a share", [NUMBERS], ("overlapped\": 81", "overlapped\": 0.81")),
     wrong("predict_overlap", "counters the other way", [NUMBERS], ("kernel\": 51", "kernel\": 81"), ("overlapped\": 81", "overlapped\": 51")),
     wrong("predict_overlap", "numbers for words", [TRUTHS], (": True,", ": 1,"), (": False,", ": 0,")),
     honest("predict_overlap", "computed", ("\": 51", "\": 50 + 1")),

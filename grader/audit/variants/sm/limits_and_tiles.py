@@ -25,6 +25,7 @@ POWER = [
     wrong("power", "all false", [TRUE], (": True", ": False")),
     wrong("power", "nothing", [TRUE], source="power = {}\n"),
     wrong("power", "zeros are skipped", [TRUE], ('multiplications": False', 'multiplications": True')),
+    wrong("power", "watts of one SM", [TRUE], ('others may": True', 'others may": False')),
     wrong("power", "words", [TRUE], (": True", ': "yes"')),
     wrong("power", "the clock can be anything", [TRUE], ("1.4 GHz\": False", "1.4 GHz\": True")),
     honest("power", "another order", source="""power = {
@@ -152,6 +153,9 @@ READ = "numbers.plain"
 CODE = [
     wrong("machine_code", "nothing", [READ], source="read_code = {}\n"),
     wrong("machine_code", "wide loads from odd rows", [READ], ('1001": 32', '1001": 128')),
+    wrong("machine_code", "bytes for bits", [READ], ('1024": 128', '1024": 16')),
+    wrong("machine_code", "mma on an H200", [READ], ('sm_90": "wgmma"', 'sm_90": "mma"')),
+    wrong("machine_code", "cp.async for descriptors", [READ], ('"TMA"', '"cp.async"')),
     wrong("machine_code", "as in the PTX", [READ], ('one chain": 4', 'one chain": 1')),
     wrong("machine_code", "one chain of eight", [READ], ('another, two chains": 4', 'another, two chains": 8')),
     wrong("machine_code", "wgmma on an A100", [READ], ('sm_80": "mma"', 'sm_80": "wgmma"')),

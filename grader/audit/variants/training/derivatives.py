@@ -62,6 +62,7 @@ SHARED = [
     wrong("grouped_backward", "the last head of each group", [GROUPED, RAGGED, HALF, *COUNTED, ATOMICS, TRAFFIC], (Q_LOOP, "    for g in range(GROUP - 1, GROUP):\n")),
     wrong("grouped_backward", "heads dealt out in turn", [GROUPED, RAGGED, HALF, *COUNTED, ATOMICS, TRAFFIC], ("h = head * GROUP + g", "h = g * Hkv + head")),
     wrong("grouped_backward", "rows of lse by heads of k", [GROUPED, RAGGED, HALF, *COUNTED, ATOMICS, TRAFFIC], ("(batch * Hkv * GROUP + h) * Nq", "(batch * Hkv + head) * Nq")),
+    wrong("grouped_backward", "products in TF32", [PLAIN], (', input_precision="ieee"', "")),
     wrong("grouped_backward", "dk not scaled", [PLAIN], ("(dk * scale)", "dk")),
     wrong("grouped_backward", "delta forgotten", [PLAIN], (" - delta[:, None]", "")),
     wrong("grouped_backward", "not causal", [PLAIN], (" & (keys[None, :] <= rows[:, None] + Nk - Nq)", ""), ("tl.maximum(first - (Nk - Nq), 0)", "0 * first")),

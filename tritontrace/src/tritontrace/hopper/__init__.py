@@ -19,6 +19,7 @@ clock for each of them finds what nothing orders, although the numbers happen to
     scheduling.py  when copies and products of a loop begin, by a recurrence: for pictures without a kernel
     facts.py       an Outcome as plain data;  saved.py  as JSON, there and back;  show.py  as text and HTML
     banks.py       bank conflicts of layouts;  shared_accesses.py  of the loads and stores that a kernel's text has
+    restarts.py    loops that Triton compiles wrongly
     language.py    names of Gluon, whatever Triton calls them
 
 What is not modelled:

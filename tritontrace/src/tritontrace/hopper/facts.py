@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tritontrace.hopper.faults import Fault
 from tritontrace.hopper.outcome import Outcome
+from tritontrace.hopper.restarts import restarts
 from tritontrace.hopper.shared_accesses import passes
 from tritontrace.results import Hazard, Multiplied, Simulated
 
@@ -17,6 +18,7 @@ def simulated(report: Outcome) -> Simulated:
         overlapped=report.overlapped,
         read_ahead=report.read_ahead,
         passes=passes(report.trace.fronts[-1]),
+        restarts=restarts(report.trace.fronts[-1]),
         beside_products=report.exponentials_beside_products,
         fetchers=sorted({who for what, who, *_ in report.runs[0].sites if what == "TMA load"}),
         products=[

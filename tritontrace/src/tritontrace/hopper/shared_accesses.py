@@ -31,7 +31,7 @@ def passes(front: Front) -> list[Passes]:
     names = ("ttg.local_load", "ttg.local_store", "ttg.local_alloc")
     places = [op.place for op in operations if op.name in names and op.operands]
     texts = [found[0].strip() for found in ACCESS.finditer(front.text)]
-    return [_pass(text, _line(front, place), layouts) for text, place in zip(texts, places, strict=True)]
+    return [_pass(text, line_of(front, place), layouts) for text, place in zip(texts, places, strict=True)]
 
 
 def _pass(text: str, line: str, layouts: dict[str, str]) -> Passes:
@@ -48,7 +48,8 @@ def _pass(text: str, line: str, layouts: dict[str, str]) -> Passes:
     return Passes(line, op, found.passes, found.needed)
 
 
-def _line(front: Front, place: ir.Place) -> str:
+def line_of(front: Front, place: ir.Place) -> str:
+    """Return the source line of a place, with its number and its function."""
     for source in front.sources:
         line = source.line(place.line)
         if source.file == place.file and source.has(place.line):
