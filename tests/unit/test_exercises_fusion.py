@@ -176,6 +176,8 @@ def test_what_is_wasted_costs_its_criterion_and_the_line_is_named(exercise, name
     [
         ("softmax", "no maximum", "fusion.online_softmax.no_maximum"),
         ("online_softmax", "starts at -inf", "fusion.cross_entropy.starts_at_inf"),
+        ("online_softmax", "starts at -100", "fusion.online_softmax.starts_at_0"),
+        ("cross_entropy", "starts at 0", "fusion.online_softmax.starts_at_0"),
         ("add_rmsnorm", "two kernels", "fusion.add_rmsnorm.two_kernels"),
         ("softmax", "masked positions hold 0", "fusion.online_softmax.masked_positions_count"),
         ("online_softmax", "the old sum uncorrected", "fusion.online_softmax.no_correction"),

@@ -65,7 +65,8 @@ def nan_of_exp(trials: Sequence[GradedTrial]) -> str:
     ]
     rows = [x[nan.any(1)] for x, nan in pairs if len(x) == len(nan) and bool(nan.any())]
     if any(bool((x.abs().amax(1) < 80).any()) for x in rows):  # exp(x) is neither 0 nor infinite there
-        return UPSIDE_DOWN if not lanes and all(bool(nan.all()) for _, nan in pairs) else ""
+        everywhere = not lanes and all(bool(nan.all()) for _, nan in pairs)
+        return UPSIDE_DOWN if everywhere and all(map(stored_whole, trials)) else ""
     if any(map(_overflow, rows)):
         if any(bool(out.isnan().any()) for _, out in results(trials, "ragged")):
             return ""  # there nothing overflows: the cause is another one
@@ -75,6 +76,24 @@ def nan_of_exp(trials: Sequence[GradedTrial]) -> str:
     if any(masked):
         return MASKED_START if all(masked) else ""
     return STARTS_AT_0 if rows else ""
+
+
+def log_of_0(trials: Sequence[GradedTrial]) -> str:
+    """Return a remark if losses are -inf where all logits are far below 0, and no others are infinite; else ""."""
+    pairs = [
+        (arguments["logits"].float().amax(1), out) for arguments, out in results(trials, "plain", "ragged", "hard")
+    ]
+    tops = torch.cat([top[out.isinf()] for top, out in pairs if top.shape == out.shape] or [torch.empty(0)])
+    nothing_subtracted = any(bool(out.isposinf().any()) for _, out in pairs)
+    return STARTS_AT_0 if len(tops) and bool((tops < -80).all()) and not nothing_subtracted else ""
+
+
+def stored_whole(trial: Trial) -> bool:
+    """Whether kernels wrote each element of the last result, the only one: what they did not write shows as NaN, too."""
+    written = sum(
+        f.written_distinct_bytes for launch in trial.evidence.launches for f in launch.footprints if f.tensor == "out"
+    )
+    return all(written >= nbytes(out) for _, out in results([trial])[-1:])
 
 
 def _overflow(rows: torch.Tensor) -> bool:
@@ -93,10 +112,9 @@ def nan_beside_masked_positions(trials: Sequence[GradedTrial]) -> str:
     for t in trials:
         if t.stopped or t.evidence.faults or t.evidence.poisoned or not t.evidence.launches:
             return ""
-        written = sum(f.written_distinct_bytes for f in t.evidence.launches[-1].footprints if f.tensor == "out")
+        if not stored_whole(t):
+            return ""
         for call, out in results([t]):
-            if written < nbytes(out):
-                return ""
             N = call["x"].shape[1]
             whole = bool(out.isnan().all())
             if whole or not t.difference:
@@ -231,7 +249,7 @@ def scaled_rows(too_large: str, too_small: str = "") -> MistakeMatcher:
                 far = (out - factor * right).abs().amax(1, keepdim=True) / (factor * right).amax(1, keepdim=True)
                 if not bool((far < 0.01).all() and (factor > 0).all()):
                     continue
-                below, above = factor < 0.98, factor > 1.02
+                below, above = factor < 0.99, factor > 1.01
                 if bool(below.any()) != bool(above.any()):
                     return too_large if below.any() else too_small
         return ""

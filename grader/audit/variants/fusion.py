@@ -562,10 +562,28 @@ WRONG = [
     wrong("online_softmax", "three passes", [TWICE], *THREE_PASSES),
     wrong("online_softmax", "a row in one block", [LONG], source=ONE_BLOCK),
     wrong("online_softmax", "the old sum uncorrected", [ONLINE, LONG], ("l * alpha", "l")),
+    wrong(
+        "online_softmax",
+        "alpha of the new maximum alone",
+        [ONLINE, LONG],
+        ("        alpha = tl.exp(m - m_new)", "        m = m_new\n        alpha = tl.exp(m - m_new)"),
+    ),
     wrong("online_softmax", "alpha twice", [LONG], ("l * alpha", "l * alpha * alpha")),
     wrong("online_softmax", "powers of 2", [PLAIN], ("tl.exp(", "tl.exp2(")),
     wrong("online_softmax", "starts at -inf", [ONLINE], ("m, l = -3.4e38, 0.0", 'm, l = -float("inf"), 0.0')),
     wrong("online_softmax", "starts at 0", [ONLINE], ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0")),
+    wrong("online_softmax", "starts at -100", [ONLINE], ("m, l = -3.4e38, 0.0", "m, l = -100.0, 0.0")),
+    wrong("online_softmax", "starts at -10000", [ONLINE], ("m, l = -3.4e38, 0.0", "m, l = -1e4, 0.0")),
+    wrong(
+        "online_softmax",
+        "stores in both loops",
+        [TWICE],
+        (
+            "        m = m_new\n",
+            "        m = m_new\n        tl.store(out_ptr + row * N + offs_n, x, mask=offs_n < N)\n",
+        ),
+        tells="`out` is written 2 times",
+    ),
     wrong("online_softmax", "no maximum", [ONLINE], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
     wrong(
         "online_softmax",
@@ -577,6 +595,13 @@ WRONG = [
     wrong("online_softmax", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
     wrong(
         "online_softmax", "only whole blocks", [TRITON], ("range(0, N, BLOCK)", "range(0, N // BLOCK * BLOCK, BLOCK)")
+    ),
+    wrong(
+        "online_softmax",
+        "masked positions hold 0 in short blocks",
+        [PLAIN],
+        ('other=-float("inf")', "other=0"),
+        ("min(16384, triton.next_power_of_2(N))", "1024"),
     ),
     wrong("online_softmax", "no division", [PLAIN], ("tl.exp(x - m) / l", "tl.exp(x - m)")),
     wrong("online_softmax", "the maximum stays where it starts", [PLAIN], ("        m = m_new\n", "")),
@@ -671,6 +696,9 @@ WRONG = [
     wrong("cross_entropy", "stores the probabilities", [LOGITS, PROBABILITIES], source=STORES_PROBABILITIES),
     wrong("cross_entropy", "no maximum", [LOSS], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
     wrong("cross_entropy", "starts at -inf", [LOSS], ("m, l = -3.4e38, 0.0", 'm, l = -float("inf"), 0.0')),
+    wrong("cross_entropy", "starts at 0", [LOSS], ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0")),
+    wrong("cross_entropy", "starts at -100", [LOSS], ("m, l = -3.4e38, 0.0", "m, l = -100.0, 0.0")),
+    wrong("cross_entropy", "starts at -10000", [LOSS], ("m, l = -3.4e38, 0.0", "m, l = -1e4, 0.0")),
     wrong("cross_entropy", "the old sum uncorrected", [RAGGED, LOSS, LOGITS, PROBABILITIES], ("l * alpha", "l")),
     wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - right")),
     wrong(
@@ -690,6 +718,12 @@ WRONG = [
     wrong("cross_entropy", "the target of row 0", [PLAIN], ("target_ptr + row)", "target_ptr)")),
     wrong("cross_entropy", "the logits of row 0", [PLAIN], ("logits_ptr + row * row_stride", "logits_ptr")),
     wrong("cross_entropy", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
+    wrong(
+        "cross_entropy",
+        "all losses into one",
+        [PLAIN],
+        ("tl.store(out_ptr + row, m", "tl.atomic_add(out_ptr + row * 0, m"),
+    ),
     wrong(
         "cross_entropy",
         "the logarithm of the softmax",
