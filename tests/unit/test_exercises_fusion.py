@@ -216,7 +216,7 @@ START, FACTOR = ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0"), ("tl.exp(m - m_new)"
             ("triton.next_power_of_2(N)", "min(triton.next_power_of_2(N), 1024)"),
             "columns from 1024 on",
         ),
-        ("online_softmax", START, "0 is larger than all of these"),
+        ("online_softmax", START, "above all logits"),
         ("cross_entropy", FACTOR, "Does exp(m_new - m) multiply"),
         ("cross_entropy", ('other=-float("inf")', "other=0"), "each masked position adds exp(0 - m)"),
         ("cross_entropy", ("m + tl.log(l) - right", "tl.log(l) - right"), "The loss lacks m"),
