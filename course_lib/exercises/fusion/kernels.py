@@ -22,6 +22,7 @@ from course_lib.exercises.fusion.mistakes import (
     NO_DIVISION,
     NORMS,
     OF_X,
+    SIN_COS,
     SQUARED,
     all_zero,
     by_row,
@@ -67,7 +68,7 @@ sin2_plus_cos2 = Exercise(
         Traffic(lambda x, y: 3 * nbytes(x), 3, at_most=1.0),
     ],
     bonus=[against_copy(vectors(1 << 25), lambda x, y: 3 * nbytes(x))],
-    mistakes=[several_launches],
+    mistakes=[*SIN_COS, several_launches],
 )
 
 bias_gelu = Exercise(

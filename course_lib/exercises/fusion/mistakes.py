@@ -344,6 +344,17 @@ CROSS_ENTROPY = [
         each=True,
     ),
     Misconception(
+        loss_by(lambda x, right: x.logsumexp(1) - 2 * x.amax(1) - right),
+        say("fusion.cross_entropy.subtracts_the_maximum"),
+        each=True,
+    ),
+    Misconception(
+        lambda logits, target: packed(logits).double().logsumexp(1) - logits.double().gather(1, target[:, None])[:, 0],
+        say("fusion.cross_entropy.packed_rows"),
+        each=True,
+        times=1000,
+    ),
+    Misconception(
         lambda logits, target: logits.double().logsumexp(1) - logits.double()[0, target],
         say("fusion.cross_entropy.the_target_in_row_0"),
         each=True,
@@ -371,6 +382,15 @@ CROSS_ENTROPY = [
         loss_by(lambda x, right: -(torch.exp(right - x.amax(1)) / torch.exp(x - x.amax(1, keepdim=True)).sum(1)).log()),
         say("fusion.cross_entropy.the_logarithm_of_the_softmax"),
     ),
+]
+SIN_COS = [
+    Misconception(lambda x, y, of=of: of(x.double(), y.double()), sentence, each=True)
+    for of, sentence in (
+        (lambda x, y: x.cos().square() + y.sin().square(), say("fusion.sin2_plus_cos2.exchanged")),
+        (lambda x, y: x.square().sin() + y.square().cos(), say("fusion.sin2_plus_cos2.of_the_squares")),
+        (lambda x, y: x.sin().square() - y.cos().square(), say("fusion.sin2_plus_cos2.subtracted")),
+        (lambda x, y: x.sin() + y.cos(), say("fusion.sin2_plus_cos2.not_squared")),
+    )
 ]
 BASE_2 = Misconception(
     lambda x: torch.softmax(x.double() * math.log(2), 1), say("fusion.softmax.powers_of_2"), each=True, times=100

@@ -249,6 +249,18 @@ SIGMOIDS = [
         place=1,
         times=TOLD_APART,
     ),
+    Misconception(
+        lambda x, dy: dy.double() * sum(chain_of(x, [n]) for n in range(3)),
+        say("recomputation.sigmoid3.factors_are_added"),
+        place=1,
+        times=TOLD_APART,
+    ),
+    Misconception(
+        [lambda x, dy, of=of: dy.double() * math.prod(chain_of(x, [n]) for n in of) for of in ((0, 0, 1), (0, 1, 1))],
+        say("recomputation.sigmoid3.of_another_number"),
+        place=1,
+        times=TOLD_APART,
+    ),
 ]
 """Slips in sigmoid3."""
 
@@ -321,6 +333,16 @@ LOGITS = [
         say("recomputation.cross_entropy_backward.each_block_by_itself"),
         each=True,
         strict=True,
+    ),
+    Misconception(
+        lambda x, target, lse, dloss: gradient_of_logits(x, target, -lse, dloss),
+        say("recomputation.cross_entropy_backward.adds_lse"),
+    ),
+    Misconception(
+        lambda x, target, lse, dloss: (
+            gradient_of_logits(x, target, lse.log(), dloss) if bool((lse > 0).all()) else None  # NaN is like every NaN
+        ),
+        say("recomputation.cross_entropy_backward.the_logarithm_of_lse"),
     ),
     *(row_0(gradient_of_logits, name) for name in ("x", "target", "lse", "dloss")),
 ]

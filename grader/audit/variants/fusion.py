@@ -513,6 +513,29 @@ WRONG = [
     ),
     wrong("bias_gelu", "always float32", [HALF, LAUNCH, ONCE, "coalesced.load.performance"], FLOAT32_RESULT),
     wrong("bias_gelu", "torch adds the bias", [TRITON], ("](x, bias,", "](x + bias, bias,")),
+    wrong(
+        "sin2_plus_cos2",
+        "exchanged",
+        [PLAIN],
+        ("tl.sin(", "tl.cosine("),
+        ("tl.cos(", "tl.sin("),
+        ("tl.cosine(", "tl.cos("),
+    ),
+    wrong(
+        "sin2_plus_cos2",
+        "of the squares",
+        [PLAIN],
+        (
+            "    sine = tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32))",
+            "    x = tl.load(x_ptr + i, mask=i < n).to(tl.float32)",
+        ),
+        (
+            "    cosine = tl.cos(tl.load(y_ptr + i, mask=i < n).to(tl.float32))",
+            "    y = tl.load(y_ptr + i, mask=i < n).to(tl.float32)",
+        ),
+        ("sine * sine + cosine * cosine", "tl.sin(x * x) + tl.cos(y * y)"),
+    ),
+    wrong("sin2_plus_cos2", "subtracts", [PLAIN], ("sine * sine + cosine", "sine * sine - cosine")),
     # -------------------- softmax
     wrong("softmax", "rows as if they followed one another", [APART], ("row * row_stride", "row * N")),
     wrong("softmax", "two kernels that read twice", [LAUNCH, ONCE], source=TWO_STAGE_SOFTMAX),
@@ -718,6 +741,13 @@ WRONG = [
     wrong("cross_entropy", "the target of row 0", [PLAIN], ("target_ptr + row)", "target_ptr)")),
     wrong("cross_entropy", "the logits of row 0", [PLAIN], ("logits_ptr + row * row_stride", "logits_ptr")),
     wrong("cross_entropy", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
+    wrong("cross_entropy", "subtracts the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - m - right")),
+    wrong(
+        "cross_entropy",
+        "the logits as if rows followed one another, but not the target's",
+        [RAGGED],
+        ("logits_ptr + row * row_stride + offs_n", "logits_ptr + row * V + offs_n"),
+    ),
     wrong(
         "cross_entropy",
         "all losses into one",
