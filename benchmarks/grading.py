@@ -180,7 +180,7 @@ def stock(folder: Path, unit: str, students: list[str], processes: int) -> Cost:
     """nbgrader's own defaults: every notebook is executed by a kernel, one after another in each process."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "source" / unit).mkdir(parents=True)
-    shutil.copy(ROOT / "solutions" / unit / f"{unit}.ipynb", folder / "source" / unit)
+    with_points(unit, folder / "source" / unit / f"{unit}.ipynb")
     (folder / "nbgrader_config.py").write_text(
         "c = get_config()\nc.ClearSolutions.code_stub = {'python': '...  # your code here'}\nc.Execute.timeout = 120\n"
         f"c.CourseDirectory.root = {str(folder)!r}\nc.Autograde.permissions = 644\n"
@@ -204,6 +204,20 @@ def stock(folder: Path, unit: str, students: list[str], processes: int) -> Cost:
     what = f"stock, {processes} at a time" if processes > 1 else "stock, one after another"
     # cells are timed by the clock: their share of the clock is their share of the CPU
     return Cost(what, len(students), wall, cpu, {"cells": checks * cpu / (wall * processes)})
+
+
+def with_points(unit: str, path: Path) -> None:
+    """Write the instructor's notebook with the points of every exercise. One that is not on the path has none in the notebook, and a check
+    that gives more than its cell is worth ends stock's whole submission."""
+    import nbformat
+
+    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    points = {exercise.check_id: exercise.points for exercise in grader.exercises(unit).values()}
+    for cell in notebook.cells:
+        marked = cell.metadata.get("nbgrader", {})
+        if marked.get("grade"):
+            marked["points"] = points[marked["grade_id"]]
+    nbformat.write(notebook, path)
 
 
 def checking(path: Path) -> float:

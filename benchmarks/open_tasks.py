@@ -17,13 +17,14 @@ sys.path.insert(0, str(ROOT))
 from course_lib import open_tasks, render  # noqa: E402
 from course_lib.exercise import Verdict  # noqa: E402
 from course_lib.hardware import measurements  # noqa: E402
+from course_lib.open_tasks import tasks  # noqa: E402
 from grader.published import published  # noqa: E402
 from tritontrace.profiling import bench  # noqa: E402
 
 
 def main() -> None:
     answers = {}
-    for exercise_id, task in open_tasks.TASKS.items():
+    for exercise_id, task in tasks.TASKS.items():
         spent = open_tasks.count(task, published(exercise_id, on_the_cpu=not bench.has_gpu()))
         if isinstance(spent, Verdict):
             raise SystemExit(render.text(spent))

@@ -53,7 +53,7 @@ def refuted(exercise: Exercise, name: str, cells: list[tuple[str, str]]) -> str:
     """The row of a variant: what a verdict tells of it; "" of one that reaches outside of nothing."""
     try:
         entry = load(cells, exercise.entry, on_the_cpu=True)
-        trials = checking.observed(exercise, entry, 1)
+        trials = checking.observed(exercise, entry, 1, checking.COMPILE_SECONDS)
         if not isinstance(trials, list) or not any(
             f.kind == "out of bounds" for t in trials for f in t.evidence.faults
         ):

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from course_lib import criteria, judging, logbook, render
-from course_lib.catalogue import one_by_one, say
+from course_lib.catalogue import say
 from course_lib.evidence import Evidence
 from course_lib.execution import derived, exactly, gpu_lock, observe, on_gpu, progress, record_apart, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
@@ -144,12 +144,14 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     logbook.record_effort(exercise.id, "checks")
     tried = found.points < exercise.points and found.outcome not in ("not_begun", "waiting")
     _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
-    if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(hints_on(exercise.id)):
-        found.remark = one_by_one([found.remark, say("criteria.entry.hint", exercise=exercise_id)])
+    stuck = _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(hints_on(exercise.id))
+    how = (
+        say("criteria.entry.hint", exercise=exercise_id) if stuck else ""
+    )  # in words alone: the card has hints to click at
     building = bool(os.environ.get(cells.KEEP_VERDICTS))
     after = logbook.next_after(exercise) if found.outcome == "right" and not building else ""
     tree = json.dumps(wire.to_tree(found)) if building else ""
-    points = Points(found.points, render.text(found, after), render.html(found, after), tree).display_result()
+    points = Points(found.points, render.text(found, after or how), render.html(found, after), tree).display_result()
     if found.waits:
         afterwards.go_on(whole, partial(_judged_with_patience, exercise, entry, seed), partial(_kept, exercise))
     for measure in measures:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 
@@ -344,6 +344,14 @@ class TimedCriterion(Criterion):
 # ----------------------------------------------------------------------------------------------------- exercises
 
 
+class Effort(NamedTuple):
+    """How long a student takes for an exercise, how many lines an answer has, and how difficult it is, from 1 to 5."""
+
+    minutes: int
+    lines: int
+    difficulty: int
+
+
 @dataclass(frozen=True)
 class Exercise:
     """An exercise, defined once and judged by the same criteria everywhere.
@@ -374,9 +382,7 @@ class Exercise:
 
     id: str
     signature: str
-    minutes: int
-    difficulty: int  # 1 to 5
-    lines: int  # expected length of a solution
+    effort: Effort
     cases: Sequence[Case]
     oracle: Callable[..., Any]
     entry: str = ""

@@ -251,7 +251,7 @@ class Progress:
         done = say("shown.progress.unit_done", unit=titles.of(self.here)) if self.here in self.units else ""
         got, title = self.points(exercise), titles.title(exercise.id)
         points = {"begun": bool(got), "points": got, "out_of": exercise.points}
-        minutes = say("shown.progress.minutes", minutes=exercise.minutes, **points)
+        minutes = say("shown.progress.minutes", minutes=exercise.effort.minutes, **points)
         if unit == self.here:
             return say("shown.progress.next_here", exercise=title, minutes=minutes)
         return say("shown.progress.next", done=done, exercise=title, unit=titles.of(unit), minutes=minutes)
@@ -271,7 +271,7 @@ class Progress:
 
     def minutes_left(self, unit: str) -> int:
         """Sum the minutes of the exercises on a unit's main path that are not done."""
-        return sum(exercise.minutes for exercise in self._left(unit))
+        return sum(exercise.effort.minutes for exercise in self._left(unit))
 
     @property
     def total(self) -> str:

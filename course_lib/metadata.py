@@ -8,7 +8,7 @@ alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 KEY = "course"
@@ -69,7 +69,7 @@ class SharedEffort:
 
 def write(metadata: MutableMapping[str, Any], what: CellRun | HandedOut | GradedOutput | SharedEffort) -> None:
     """Store this in the metadata of a notebook, cell or output, replacing what was there."""
-    metadata[KEY] = asdict(what)
+    metadata[KEY] = {field.name: getattr(what, field.name) for field in fields(what)}
 
 
 def read(metadata: Mapping[str, Any], kind: type[Kind]) -> Kind | None:

@@ -1,7 +1,7 @@
 """The pictures of README and guides that need no GPU: `python docs/pictures.py`, or with the names of some. Three minutes.
 
 docs/verdict.png             what `check` shows for a transpose of one row a program; needs Chromium
-docs/verdict_dark.png        the same, where the system's theme is dark
+docs/verdict_dark.png        the same, where the system's theme is dark;  verdict_narrow.png, verdict_narrow_dark.png  on a phone
 docs/feedback.png            what a student gets whose transpose forgets its last, partial tiles; likewise
 docs/report.png              the class report of the sample class, which is graded for it; likewise
 docs/heatmap.png             causal attention on Triton's interpreter: how often each element of k is loaded
@@ -37,14 +37,15 @@ PAGE = """<!doctype html><meta charset=utf-8><meta name=color-scheme content="li
 <body style='font: 14px sans-serif; margin: 8px'>"""
 DARK = "--blink-settings=preferredColorScheme=0"
 # of a page in the browser, in pixels
-SIZES = {"verdict": (920, 400), "verdict_dark": (920, 400), "feedback": (920, 690), "report": (1200, 1140)}
+SIZES = {
+    **dict.fromkeys(("verdict", "verdict_dark"), (920, 390)),
+    **dict.fromkeys(("verdict_narrow", "verdict_narrow_dark"), (360, 730)),
+    "feedback": (920, 610),
+    "report": (1200, 1140),
+}
 
 
 def verdict() -> str:
-    return hero.verdict()
-
-
-def verdict_dark() -> str:
     return hero.verdict()
 
 
@@ -95,8 +96,8 @@ def save(drawn: Picture | str, path: Path) -> None:
         subprocess.run([browser, *options, *theme, *taken, page.as_uri()], check=True, capture_output=True)
 
 
-PICTURES = {
-    draw.__name__: draw for draw in (verdict, verdict_dark, feedback, report, heatmap, mystery_plot, trace_vs_counters)
+PICTURES = dict.fromkeys(("verdict", "verdict_dark", "verdict_narrow", "verdict_narrow_dark"), verdict) | {
+    draw.__name__: draw for draw in (feedback, report, heatmap, mystery_plot, trace_vs_counters)
 }
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The instructors' part: sources are built into notebooks, and what students hand in is judged.
 
-    __main__.py          the commands
-    command_line.py      their arguments and options, and how they print
+    __main__.py          `python -m grader`: all commands in one
+    commands/            what `python -m grader` does, by what it is about
+    command_line.py      the arguments and options of commands, and how they print
     child/               the processes that run student code, and what holds them
     judging/             an answer -> its verdict
     cohort/              a class: who judges what it hands in

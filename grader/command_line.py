@@ -148,3 +148,13 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines that a terminal, not Python, breaks: what is copied from one is whole."""
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
+
+
+def show_gradebook(home: Path, unit: str) -> None:
+    """Print the gradebook of a unit, and what else a person should know of it."""
+    from grader.reporting import in_a_terminal
+
+    with in_a_sentence():
+        table, lines = in_a_terminal.gradebook(home, unit, console.width)
+    console.print(table)
+    print_lines(lines)

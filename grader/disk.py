@@ -70,3 +70,9 @@ def refusal(error: BaseException | None, of: frozenset[int] = ANYTHING) -> str:
         None if error.__suppress_context__ else error.__context__
     )  # SQLAlchemy and nbgrader raise their own around sqlite's
     return refusal(getattr(error, "orig", None) or error.__cause__ or seen, of)
+
+
+def require_new(folder: Path) -> None:
+    """Raise ValueError, with a message, if a folder that is to be made has something in it already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} is there already. Name a new folder.")

@@ -168,18 +168,14 @@ def _bubblewrap() -> tuple[str, str]:
         return "not installed", "Install the package `bubblewrap` (apt, dnf)."
     restricted, allowed = (Path(p).read_text().strip() if Path(p).exists() else "" for p in USER_NAMESPACES)
     if restricted == "1":
-        return (
-            "may not make namespaces",
-            "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or its AppArmor profile.",
-        )
-    if allowed == "0":
-        return "may not make namespaces", "`sudo sysctl kernel.unprivileged_userns_clone=1`"
-    if any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv"))):  # Docker's, and Podman's
-        return "may not make namespaces", "The container's profile forbids them; Landlock and seccomp do without."
-    return (
-        "may not make namespaces",
-        "User namespaces are switched off: user.max_user_namespaces, or a container's profile.",
-    )
+        remedy = "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or its AppArmor profile."
+    elif allowed == "0":
+        remedy = "`sudo sysctl kernel.unprivileged_userns_clone=1`"
+    elif any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv"))):  # Docker's, and Podman's
+        remedy = "The container's profile forbids them; Landlock and seccomp do without."
+    else:
+        remedy = "User namespaces are switched off: user.max_user_namespaces, or a container's profile."
+    return "may not make namespaces", remedy
 
 
 def _processes() -> tuple[str, str]:

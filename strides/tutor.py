@@ -53,7 +53,7 @@ class Tutor:
         if unit not in UNITS:
             raise ToolError(f"There is no unit {unit!r}. There are: {', '.join(UNITS)}.")
         return "\n".join(
-            f"{e.id} ({e.points:g} points, about {e.minutes} minutes, {'main path' if e.track == 'path' else 'More'}): {e.signature}"
+            f"{e.id} ({e.points:g} points, about {e.effort.minutes} minutes, {'main path' if e.track == 'path' else 'More'}): {e.signature}"
             for e in files.exercises(unit)
         )
 

@@ -285,13 +285,7 @@ def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) ->
         found = forward_and_backward(function, arguments, halfway)
     if found is None or not asked:
         return found
-    with (
-        _disable_current_modes(),
-        FakeTensorMode(),
-        _Made() as fake,
-        torch.enable_grad(),
-        launches_go_to(_no_data),
-    ):
+    with _disable_current_modes(), FakeTensorMode(), _Made() as fake, torch.enable_grad(), launches_go_to(_no_data):
         *leaves, dy = (torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in arguments.values())
         leaves = [leaf.requires_grad_() for leaf in leaves]
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, of_group
-from course_lib.exercise import Criterion, Exercise, Finding, Trial
+from course_lib.exercise import Criterion, Effort, Exercise, Finding, Trial
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.sealed import opened
 from course_lib.words import as_written, is_answer
@@ -84,12 +84,7 @@ def shipped(unit: str) -> tuple[dict[str, list[str]], dict[str, str]]:
 
 
 def name_pictures(
-    id: str,
-    entry: str,
-    pictures: str,
-    sealed: Mapping[str, str],
-    causes: Mapping[str, str],
-    minutes: int = 6,
+    id: str, entry: str, pictures: str, sealed: Mapping[str, str], causes: Mapping[str, str], minutes: int = 6
 ) -> Exercise:
     """Make an exercise that shows six pictures and asks for the cause of each, worth 3 points.
 
@@ -99,10 +94,8 @@ def name_pictures(
         id=id,
         signature=f"{entry}: dict[str, str]",
         kind="values",
-        minutes=minutes,
-        difficulty=3,
+        effort=Effort(minutes=minutes, lines=6, difficulty=3),
         track="more",
-        lines=6,
         cases=[fixed(pictures, "plain")],
         oracle=lambda: {},  # each answer is judged by its seal
         criteria=[Names(sealed, causes, 3)],

@@ -20,7 +20,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Compiles, GradedTrial, TritonDidTheWork
-from course_lib.exercise import Case, Criterion, ErrorBudget, Exercise, Finding, Trial
+from course_lib.exercise import Case, Criterion, Effort, ErrorBudget, Exercise, Finding, Trial
 from course_lib.workloads.stated import CALLED, COUNTED, MOST_ROUNDS, evaluated, written
 from tritontrace.messages import message_of
 from tritontrace.results import Cause, Launch
@@ -197,9 +197,7 @@ def work_log(
     budget: ErrorBudget | None,
     *,
     called: str,
-    minutes: int,
-    lines: int,
-    difficulty: int,
+    effort: Effort,
 ) -> Exercise:
     """Make an exercise that asks for a work log.
 
@@ -213,9 +211,7 @@ def work_log(
         id=id,
         signature=f"{entry}() -> a list of rounds, of versions {called}",
         track="more",
-        minutes=minutes,
-        difficulty=difficulty,
-        lines=lines,
+        effort=effort,
         called=CALLED,
         cases=[
             *(case for name, draw in draws.items() for case in versions(name, draw)),

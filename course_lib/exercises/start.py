@@ -16,7 +16,7 @@ import triton.language as tl
 
 from course_lib.catalogue import say
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
-from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
+from course_lib.exercise import Case, Criterion, Effort, Exercise, Finding, Trial
 from course_lib.exercises import sealed
 from course_lib.exercises.cases import fixed
 from course_lib.mistakes import MistakeMatcher, every, miscounted, on_exception, on_race
@@ -191,10 +191,8 @@ warps_needed = Exercise(
     id="start.warps_needed",
     signature="warps_needed(latency: int, work: int) -> int",
     kind="formula",
-    minutes=5,
-    difficulty=2,
+    effort=Effort(minutes=5, lines=1, difficulty=2),
     track="more",
-    lines=1,
     cases=[
         fixed("400 and 40", "even", latency=400, work=40),
         fixed("480 and 32", "even", latency=480, work=32),
@@ -212,8 +210,7 @@ warps_needed = Exercise(
     ],
     mistakes=[
         every(
-            lambda out, latency, work: out == -(-latency // work),
-            say("start.warps_needed.forgets_the_one_that_waits"),
+            lambda out, latency, work: out == -(-latency // work), say("start.warps_needed.forgets_the_one_that_waits")
         ),
         every(lambda out, latency, work: out == 1 + latency // work, say("start.warps_needed.rounds_down")),
     ],
@@ -223,10 +220,8 @@ num_programs = Exercise(
     id="start.num_programs",
     signature="num_programs(n: int, block: int) -> int",
     kind="formula",
-    minutes=5,
-    difficulty=1,
+    effort=Effort(minutes=5, lines=1, difficulty=1),
     track="more",
-    lines=1,
     cases=[
         fixed("4096 in blocks of 1024", "whole", n=4096, block=1024),
         fixed("64 in blocks of 64", "whole", n=64, block=64),
@@ -253,9 +248,7 @@ predictions = Exercise(
     id="start.predictions",
     signature="predicted_double: dict[str, int]",
     kind="values",
-    minutes=5,
-    difficulty=1,
-    lines=4,
+    effort=Effort(minutes=5, lines=4, difficulty=1),
     cases=[fixed("one launch", "plain")],
     oracle=traced_doubling,
     criteria=[Correct("plain", 4, say("start.predictions.title_plain"))],
@@ -292,9 +285,7 @@ myths = Exercise(
     id="start.myths",
     signature="myths: dict[str, bool]",
     kind="values",
-    minutes=8,
-    difficulty=2,
-    lines=10,
+    effort=Effort(minutes=8, lines=10, difficulty=2),
     cases=[fixed("the statements", "plain")],
     oracle=lambda: {},  # each statement is judged by its seal
     criteria=[Statement(key) for key in SEALED if key in FIRST],
@@ -304,9 +295,7 @@ more_myths = Exercise(
     id="start.more_myths",
     signature="more_myths: dict[str, bool]",
     kind="values",
-    minutes=14,
-    difficulty=2,
-    lines=24,
+    effort=Effort(minutes=14, lines=24, difficulty=2),
     track="more",
     cases=[fixed("the statements", "plain")],
     oracle=lambda: {},
@@ -318,9 +307,7 @@ more_myths = Exercise(
 add_one = Exercise(
     id="start.add_one",
     signature="add_one(x: (n,), contiguous) -> (n,)",
-    minutes=15,
-    difficulty=2,
-    lines=8,
+    effort=Effort(minutes=15, lines=8, difficulty=2),
     cases=[
         Case("8192 elements", "plain", vector(8192)),
         Case("1 element", "ragged", vector(1)),
@@ -338,19 +325,13 @@ add_one = Exercise(
         Correct("float16", 1, say("start.add_one.title_float16")),
         Traffic(copy_bytes, 2, programs=8),
     ],
-    mistakes=[
-        same_elements,
-        ends_early(lambda x: x.double() + 1),
-        WITHOUT_A_GRID,
-    ],
+    mistakes=[same_elements, ends_early(lambda x: x.double() + 1), WITHOUT_A_GRID],
 )
 
 fixed_copy = Exercise(
     id="start.fixed_copy",
     signature="fixed_copy(x: (n,), contiguous) -> (n,)",
-    minutes=10,
-    difficulty=2,
-    lines=9,
+    effort=Effort(minutes=10, lines=9, difficulty=2),
     cases=[
         Case("8192 elements", "plain", vector(8192)),
         Case("1 element", "ragged", vector(1)),
@@ -366,11 +347,7 @@ fixed_copy = Exercise(
         Traffic(copy_bytes, 1, programs=0),
         SharedWork(8, 2, group="performance"),
     ],
-    mistakes=[
-        same_elements,
-        ends_early(lambda x: x.double()),
-        WITHOUT_A_GRID,
-    ],
+    mistakes=[same_elements, ends_early(lambda x: x.double()), WITHOUT_A_GRID],
 )
 
 EXERCISES = {

@@ -447,9 +447,7 @@ def name_lanes() -> Figure:
         ax.set_ylabel(name, rotation=0, labelpad=12, va="center", fontsize=11)
         ax.tick_params(labelsize=9)
         bare(ax, "top", "right", "left")
-        ax.set_title(
-            f"lanes 0, 1, 2, 3 at {', '.join(map(str, offsets[:4]))}; {plural(len(sectors), 'sector')}",
-        )
+        ax.set_title(f"lanes 0, 1, 2, 3 at {', '.join(map(str, offsets[:4]))}; {plural(len(sectors), 'sector')}")
     axes[-1].set_xlabel("byte of the tensor")
     figure.caption(
         "Each picture is one load of 32 floats. Blue is what the lanes ask for, and each orange box is a sector of 32 bytes that is "

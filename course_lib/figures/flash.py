@@ -6,7 +6,6 @@ one H200 (benchmarks/attention.py), and the picture says so.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 
@@ -20,6 +19,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.flash.naming import MAPS
 from course_lib.exercises.flash.oracles import visible
+from course_lib.figures.scores import Scores, Walk
 from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured, whose
@@ -39,12 +39,10 @@ from tritontrace.colours import (
     OURS,
     PART,
     RESULT,
-    SHARED,
     THREE,
     TWO,
-    paler,
 )
-from tritontrace.picture import WIDTH, Picture, bare, ink_on, name_ends, on_white
+from tritontrace.picture import WIDTH, Picture, bare, name_ends, on_white
 from tritontrace.tracing import Trace, trace
 
 
@@ -95,7 +93,7 @@ def a_walk(
     return traced, tensors
 
 
-def walk_of(traced: Trace, tensors: Mapping[str, torch.Tensor], program: int) -> list[tuple[str, int, int]]:
+def walk_of(traced: Trace, tensors: Mapping[str, torch.Tensor], program: int) -> Walk:
     """List what one program of the last launch loads of q, k, v and stores to o, in order: (name, first row, end). All
     are of one head, (N, D). Raises ValueError if the launch has no such program."""
     if not 0 <= program < traced.launches[-1].programs:
@@ -112,25 +110,6 @@ def walk_of(traced: Trace, tensors: Mapping[str, torch.Tensor], program: int) ->
                 rows = np.flatnonzero(step.region.in_shape_of(tensor, touched).any(-1))
                 found += [(name, int(rows[0]), int(rows[-1]) + 1)] if rows.size else []
     return found
-
-
-def chip(ax, walks: Mapping[int, list[tuple[str, int, int]]], nq: int, nk: int) -> None:
-    """Draw the scores of nq queries and nk keys as a square that lies on the chip: the tiles that programs compute, by their loads of q and
-    k, and in grey those that none computes."""
-    ax.set(xlim=(0, nk), ylim=(nq, 0), xlabel="key", ylabel="query", box_aspect=1)
-    ax.add_patch(Rectangle((0, 0), nk, nq, facecolor=IDLE, edgecolor="none"))
-    ax.set_xticks([0, nk])
-    ax.set_yticks([0, nq])
-    ax.tick_params(labelsize=9)
-    for walk in walks.values():
-        rows, columns = ([(x, y) for name, x, y in walk if name == wanted] for wanted in "qk")
-        for (top, bottom), (left, right) in itertools.product(rows, columns):
-            tile = Rectangle(
-                (left, top), right - left, bottom - top, facecolor=paler(SHARED, 0.1), edgecolor=EDGE, lw=0.6
-            )
-            ax.add_patch(tile)
-    for side in ax.spines.values():
-        side.set(color=SHARED, linewidth=2.5)
 
 
 def _states(tensors: Mapping[str, torch.Tensor], query: int, tiles: list[tuple[int, int]], causal: bool) -> list:
@@ -184,36 +163,16 @@ def program_walk(
     done, (nq, nk) = steps[:step], (tensors["q"].shape[-2], tensors["k"].shape[-2])
     last = traced.launches[-1].programs - 1
     walks = {number: walk_of(traced, tensors, number) for number in range(last + 1)}
-    figure = Picture(WIDTH, 6.0)
-    axes = figure.subplot_mosaic(
-        [[".", "k", ".", "state"], ["q", "s", "o", "state"], [".", "v", ".", "state"]],
-        width_ratios=[0.5, 3.6, 0.5, 3.3],
-        height_ratios=[0.5, 5, 0.5],
-    )
-    chip(axes["s"], walks, nq, nk)
-    axes["s"].text(0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", color=ink_on(IDLE))
-    for name in "qkvo":
-        ax, across = axes[name], name in "kv"
-        ax.set(xlim=(0, nk if across else 1), ylim=(1 if across else nq, 0), xticks=[], yticks=[])
-        if across:
-            ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
-        else:
-            ax.set_title(name)
-            ax.set_box_aspect(3.7 / 0.5)  # as high as the square next to it, so that rows lie level
-
-    def light(ax, x: float, y: float, w: float, h: float, now: bool, colour: str = LOADED) -> None:
-        style = dict(facecolor=NOW, hatch="//") if now else dict(facecolor=colour)
-        ax.add_patch(Rectangle((x, y), w, h, edgecolor=INK, linewidth=0.6, **style))
-
+    figure = Picture(WIDTH, 4.7)
+    square, panel = figure.subplots(1, 2, width_ratios=[4.4, 2.8])
+    scores = Scores(square, nq, nk, {"above": "k", "left": "q", "right": "o", "below": "v"})
     mine = next(((a, b) for name, a, b in done if name == "q"), None)
     for number, (name, a, b) in enumerate(done, 1):
         now = number == step
-        if name in "kv":
-            light(axes[name], a, 0, b - a, 1, now)
-            if mine:
-                light(axes["s"], a, mine[0], b - a, mine[1] - mine[0], now, LOADED if name == "k" else DONE)
-        else:
-            light(axes[name], 0, a, 1, b - a, now, RESULT if name == "o" else LOADED)
+        scores.light(scores.rows(name, a, b), RESULT if name == "o" else LOADED, now)
+        if mine and name in "kv":
+            scores.light(scores.tile(mine, (a, b)), LOADED if name == "k" else DONE, now)
+    scores.draw(walks)
     rows = {name: sum(b - a for what, a, b in done if what == name) for name in "qkvo"}
     size = {name: tensors[name].shape[-1] * tensors[name].element_size() for name in "qkvo"}
     traffic = "\n".join(
@@ -226,7 +185,7 @@ def program_walk(
     tiles = [(a, b) for name, a, b in steps if name == "v"]
     causal = any(max((b for name, _, b in walk if name == "k"), default=0) < nk for walk in walks.values())
     used = sum(name == "v" for name, *_ in done)
-    _state_panel(axes["state"], _states(tensors, own[0], tiles, causal), used, own[0], traffic)
+    _state_panel(panel, _states(tensors, own[0], tiles, causal), used, own[0], traffic)
     figure.legend(
         handles=[
             Patch(facecolor=NOW, hatch="//", edgecolor=INK, label="this step"),

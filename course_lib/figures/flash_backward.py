@@ -13,17 +13,18 @@ import torch
 import triton
 import triton.language as tl
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 
 from course_lib.exercises.flash_backward.memory import kept_bytes, longest
 from course_lib.exercises.flash_backward.naming import MAPS
-from course_lib.figures.flash import chip, walk_of
+from course_lib.figures.flash import walk_of
+from course_lib.figures.scores import Scores
 from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured, whose
 from tritontrace.colours import DONE, EDGE, FOUR, IDLE, INK, LIBRARIES, LOADED, NOW, OTHERS, OURS, PART, RESULT
 from tritontrace.gpu import datasheet
-from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white, spread
+from tritontrace.picture import WIDTH, Picture, bare, on_white, spread
 from tritontrace.tracing import Trace, trace
 
 
@@ -102,54 +103,25 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 5, causal:
     step = max(0, min(step, len(steps)))
     done, n = steps[:step], tensors["q"].shape[0]
     walks = {number: walk_of(traced, tensors, number) for number in range(traced.launches[-1].programs)}
-    figure = Picture(6.3, 7.7)
-    axes = figure.subplot_mosaic(
-        [
-            [".", ".", "k", "."],
-            [".", ".", "v", "."],
-            ["q", "do", "s", "dq"],
-            [".", ".", "dk", "."],
-            [".", ".", "dv", "."],
-        ],
-        width_ratios=[0.6, 0.6, 5, 0.6],
-        height_ratios=[0.5, 0.5, 5, 0.5, 0.5],
-    )
-    chip(axes["s"], walks, n, n)
-    axes["s"].text(0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", color=ink_on(IDLE))
-    for name, ax in axes.items():
-        if name == "s":
-            continue
-        across = name in ("k", "v", "dk", "dv")
-        ax.set(xlim=(0, n if across else 1), ylim=(1 if across else n, 0), xticks=[], yticks=[])
-        if across:
-            ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
-        else:
-            ax.set_title(name)
-            ax.set_box_aspect(5 / 0.6)  # as high as the square next to it, so that rows lie level
-
-    def light(name: str, x: float, y: float, w: float, h: float, now: bool, colour: str = LOADED) -> None:
-        style = dict(facecolor=NOW, hatch="//") if now else dict(facecolor=colour)
-        axes[name].add_patch(Rectangle((x, y), w, h, edgecolor=INK, linewidth=0.6, **style))
-
-    own_names = ("k", "v") if kernel == "dkdv" else ("q", "do")
+    figure = Picture(6.3, 5.9)
+    around = {"above": ("v", "k"), "left": ("do", "q"), "right": ("dq",), "below": ("dk", "dv")}
+    scores = Scores(figure.subplots(), n, n, around)
+    own_names, others, results = {
+        "dkdv": (("k", "v"), ("q", "do"), ("dk", "dv")),
+        "dq": (("q", "do"), ("k", "v"), ("dq",)),
+    }[kernel]
     mine = next(((a, b) for name, a, b in done if name in own_names), None)
     for number, (name, a, b) in enumerate(done, 1):
-        now, colour = number == step, RESULT if name.startswith("d") and name != "do" else LOADED
-        across = name in ("k", "v", "dk", "dv")
-        light(name, *((a, 0, b - a, 1) if across else (0, a, 1, b - a)), now, colour)
-        if mine and name in {"dkdv": ("q", "do"), "dq": ("k", "v")}[kernel]:
-            tile = (
-                (mine[0], a, mine[1] - mine[0], b - a) if kernel == "dkdv" else (a, mine[0], b - a, mine[1] - mine[0])
-            )
-            light("s", *tile, now, DONE if name in ("do", "v") else LOADED)
-    used, tiles = (sum(name == {"dkdv": "do", "dq": "v"}[kernel] for name, *_ in walk) for walk in (done, steps))
-    for name in {"dkdv": ("dk", "dv"), "dq": ("dq",)}[
-        kernel
-    ]:  # fill up in registers, tile after tile, until they are stored
-        if mine and used and not any(what == name for what, *_ in done):
-            share, length = used / tiles, mine[1] - mine[0]
-            place = (mine[0], 1 - share, length, share) if name != "dq" else (0, mine[0], share, length)
-            axes[name].add_patch(Rectangle(place[:2], *place[2:], facecolor=PART, edgecolor=INK, linewidth=0.6))
+        now = number == step
+        scores.light(scores.rows(name, a, b), RESULT if name in results else LOADED, now)
+        if mine and name in others:
+            tile = scores.tile((a, b), mine) if kernel == "dkdv" else scores.tile(mine, (a, b))
+            scores.light(tile, DONE if name == others[1] else LOADED, now)
+    used, tiles = (sum(name == others[1] for name, *_ in walk) for walk in (done, steps))
+    if mine and used:
+        for name in set(results) - {name for name, *_ in done}:  # fill up in registers until they are stored
+            scores.light(scores.rows(name, *mine, share=used / tiles), PART)
+    scores.draw(walks)
     figure.legend(
         handles=[
             Patch(facecolor=NOW, hatch="//", edgecolor=INK, label="this step"),

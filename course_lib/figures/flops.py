@@ -389,10 +389,7 @@ def launch_timeline() -> Figure:
     """Draw what host and device do when a function is timed without waiting, and with. A drawing, not a measurement."""
     figure = Picture(WIDTH, 4)
     axes = figure.subplots(2, 1, sharex=True)
-    bars = {
-        "host": [(0, 0.6, "work()", FOUR)],
-        "device": [(0.6, 6.0, "the kernel runs", ONE)],
-    }
+    bars = {"host": [(0, 0.6, "work()", FOUR)], "device": [(0.6, 6.0, "the kernel runs", ONE)]}
     for ax, title, stop, wait in (
         (axes[0], "without waiting: the clock times the queueing", 0.6, False),
         (axes[1], "with synchronize(): the clock times the work", 6.6, True),

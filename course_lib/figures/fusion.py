@@ -313,12 +313,7 @@ def softmax_passes() -> Figure:
             ax.barh(y, amount, left=left, color=colours[k], edgecolor="white")
             if amount > 0.5:
                 ax.text(
-                    left + amount / 2,
-                    y,
-                    f"{name}\n{amount:.3g}",
-                    ha="center",
-                    va="center",
-                    color=ink_on(colours[k]),
+                    left + amount / 2, y, f"{name}\n{amount:.3g}", ha="center", va="center", color=ink_on(colours[k])
                 )
             left += amount
         ax.text(left + 0.08, y, f"{left:.2f}", va="center", color=INK, fontweight="bold")

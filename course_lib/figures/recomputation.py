@@ -29,17 +29,7 @@ MADE = dict(tokens=16384, width=1024, dtype=torch.bfloat16)  # the deep model on
 
 # ------------------------------------------------------------------------------------------------ what is kept
 
-ASKED = (
-    "add",
-    "multiply",
-    "gelu",
-    "relu",
-    "three sigmoids",
-    "gated gelu",
-    "gelu by parts",
-    "mlp",
-    "attention",
-)
+ASKED = ("add", "multiply", "gelu", "relu", "three sigmoids", "gated gelu", "gelu by parts", "mlp", "attention")
 
 
 @on_white
@@ -293,11 +283,7 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
         ax.set(xticks=[], yticks=[], xlabel=differ)
         ax.set_title(title)
     figure.axes[0].set_ylabel("elements of x")
-    handles = [
-        Patch(color=ONE, label="kept"),
-        Patch(color=IDLE, label="dropped"),
-        Patch(color=TWO, label="× differs"),
-    ]
+    handles = [Patch(color=ONE, label="kept"), Patch(color=IDLE, label="dropped"), Patch(color=TWO, label="× differs")]
     figure.legend(handles=handles, loc="outside upper right", ncols=3, frameon=False)
     figure.caption(
         "A gradient is right only with the mask of the forward run. With another mask it belongs to a function that was never computed."

@@ -14,11 +14,12 @@ from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured
 from tritontrace.colours import EDGE, FOUR, IDLE, INK, NOW, ONE, TWO, paler
 from tritontrace.gpu import datasheet
-from tritontrace.picture import SMALLEST, WIDTH, Picture, bare, boxes, on_white
+from tritontrace.picture import SMALLEST, WIDTH, Picture, bare, boxes, numbers, on_white
 
 # ------------------------------------------------------------------------------------------------ which rows see what
 
-WIDEST = max(call["nk"] for call in CALLS.values())
+ACROSS = max(call["nk"] for call in CALLS.values()) + 4  # from one call to the next one beside it, and below
+DOWN = max(call["nq"] for call in CALLS.values()) + 9
 
 
 @on_white
@@ -33,28 +34,31 @@ def which_rows(call: int = 2, row: int = 1) -> Figure:
         raise ValueError(f"row is {row}; call {call} has {nq} queries.")
 
     figure = Picture(WIDTH, 3.9)
-    axes = figure.subplots(2, 3, height_ratios=[1, 1])
-    for number, (ax, (name, each)) in enumerate(zip(axes.flat, CALLS.items(), strict=True), 1):
+    ax = figure.subplots()  # one for all: six would take twice as long to draw
+    ax.axis("off")
+    ax.set(aspect="equal", xlim=(-4.5, 3 * ACROSS - 3), ylim=(2 * DOWN - 4.5, -5))
+    ends, places = [], []
+    for number, (name, each) in enumerate(CALLS.items(), 1):
         seen, lit = rows_of(**each).numpy(), number == call
+        y, x = DOWN * ((number - 1) // 3), ACROSS * ((number - 1) % 3)
         every, shade = np.argwhere(np.ones_like(seen)), FOUR if lit else paler(FOUR, 0.35)
         colours = [shade if seen[i, j] else "white" for i, j in every]
-        boxes(ax, every[:, ::-1], (1, 1), facecolor=colours, edgecolor=EDGE if lit else IDLE, linewidth=0.5)
-        ax.set(xlim=(-0.2, WIDEST + 0.2), ylim=(len(seen) + 0.3, -0.3), aspect="equal", anchor="NW")
-        ax.set_title(
-            textwrap.fill(f"{number}  {name}", 26), fontweight="bold" if lit else "normal", fontsize=SMALLEST + lit
-        )
-        ax.set_xticks([0.5, seen.shape[1] - 0.5], [0, seen.shape[1] - 1])
-        ax.set_yticks(*(([0.5, seen.shape[0] - 0.5], [0, seen.shape[0] - 1]) if len(seen) > 1 else ([0.5], [0])))
-        ax.tick_params(length=0, pad=1)
-        bare(ax, *ax.spines)
+        boxes(ax, every[:, ::-1] + (x, y), (1, 1), facecolor=colours, edgecolor=EDGE if lit else IDLE, linewidth=0.5)
+        title = textwrap.fill(f"{number}  {name}", 26)
+        ax.text(x, y - 0.7, title, va="bottom", fontweight="bold" if lit else "normal", fontsize=SMALLEST + lit)
+        last, end = (length - 1 for length in seen.shape)
+        ends += [0, end, *[0, last][: last + 1]]
+        places += [(x + 0.5, y + last + 2), (x + end + 0.5, y + last + 2)]
+        places += [(x - 1.2, y + 0.5), (x - 1.2, y + last + 0.5)][: last + 1]
+        if number > 3:
+            ax.text(x + seen.shape[1] / 2, y + last + 1.4, "key", ha="center", va="top")
+        if x == 0:
+            ax.text(x - 2.8, y + seen.shape[0] / 2, "query", rotation=90, ha="right", va="center")
         if lit:
-            boxes(ax, [(0, row - 1)], (nk, 1), facecolor="none", edgecolor=INK, linewidth=1.4, zorder=3)
+            boxes(ax, [(x, y + row - 1)], (nk, 1), facecolor="none", edgecolor=INK, linewidth=1.4, zorder=3)
             keys = np.flatnonzero(seen[row - 1])
-            boxes(ax, [(j, row - 1) for j in keys], (1, 1), facecolor=NOW, edgecolor=INK, linewidth=0.5, zorder=2)
-    for ax in axes[:, 0]:
-        ax.set_ylabel("query")
-    for ax in axes[1]:
-        ax.set_xlabel("key", loc="left")
+            boxes(ax, [(x + j, y + row - 1) for j in keys], (1, 1), facecolor=NOW, edgecolor=INK, linewidth=0.5)
+    numbers(ax, np.array(places), ends, [INK] * len(ends))
     span = f"keys {keys[0]} to {keys[-1]}" if len(keys) > 1 else f"key {keys[0]}"
     figure.caption(f"Call {call} of {len(names)}. Query {row - 1} of {nq} sees {span} of {nk}: {_why(arguments)}.")
     return figure

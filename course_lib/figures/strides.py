@@ -127,11 +127,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     bare(view, *view.spines)
 
     row_of = {int(p): m for (m, _), p in reversed(list(np.ndenumerate(where)))}  # the first reader gives the colour
-    _row(
-        store,
-        range(STORAGE),
-        [_look(row_of[i]) if i in row_of else ("white", QUIET) for i in range(STORAGE)],
-    )
+    _row(store, range(STORAGE), [_look(row_of[i]) if i in row_of else ("white", QUIET) for i in range(STORAGE)])
     for i in (i for i in range(STORAGE) if readers[i] > 1):
         store.text(i + 0.5, -0.35, f"×{readers[i]}", ha="center", va="center")
     store.set(xlim=(-0.1, STORAGE + 0.1), ylim=(1.05, -0.7), xticks=[], yticks=[])
@@ -262,10 +258,7 @@ def views_of_one_storage() -> Figure:
         ax.set_ylabel("storage")
     handles = [Patch(facecolor=_look(m)[0], edgecolor=INK, label=f"row {m}") for m in range(4)]
     figure.legend(
-        handles=handles,
-        loc="outside upper center",
-        ncols=4,
-        title="row of the view (from row 4 on the colours repeat)",
+        handles=handles, loc="outside upper center", ncols=4, title="row of the view (from row 4 on the colours repeat)"
     )
     figure.caption(
         "None of these views copied a number. ×4 means that four elements of the view are this one number, which has the colour of the "

@@ -11,16 +11,4 @@ from course_lib.render.drawings import code
 from course_lib.render.verdict_card import CELL, chip, findings_html, html
 from course_lib.render.verdicts import OUTCOMES, of_finding, text
 
-__all__ = [
-    "CELL",
-    "OUTCOMES",
-    "Points",
-    "chip",
-    "code",
-    "findings_html",
-    "html",
-    "of_finding",
-    "shell",
-    "show",
-    "text",
-]
+__all__ = ["CELL", "OUTCOMES", "Points", "chip", "code", "findings_html", "html", "of_finding", "shell", "show", "text"]

@@ -15,17 +15,18 @@ FEW = 8  # sectors of a request, up to which each has room for its lanes
 
 def bars(spent: Spent) -> str:
     """Two bars of one scale, what would do and what was spent, and how many times as much that is in large. What was spent for
-    nothing is orange and hatched, as in every picture."""
+    nothing is orange and hatched, as in every picture. Where nothing was, one bar says so."""
     longest = max(spent.spent, spent.needed, 1e-9)
     times, allowed = in_times(spent)
-    on = f" on {spent.on}" if spent.on else ""
+    on = f" on {html.escape(spent.on)}" if spent.on else ""
     needed, used = (max(2, round(BAR * value / longest)) for value in (spent.needed, spent.spent))
+    amount = f'<b style="white-space:nowrap">{_number(spent.spent)} {code(spent.unit)}</b>'
+    yours = f"{_bar(min(used, needed), used - needed)}<div>{amount} {spent.done} by your program"
+    if used <= needed:
+        return f"{yours}: {times}</div>"
     return (
-        f"<div><small>would do{html.escape(on)}</small></div>"
-        f"<div>{_bar(needed)} <b>{_number(spent.needed)} {code(spent.unit)}</b></div>"
-        f"<div><small>{spent.done} by your program</small></div>"
-        f"<div>{_bar(min(used, needed), used - needed)}</div>"
-        f'<div><span style="font-size:1.25em;font-weight:bold">{_number(spent.spent)}: {times}</span> <small>({allowed})</small></div>'
+        f'{_bar(needed)}<div><b style="white-space:nowrap">{_number(spent.needed)} {code(spent.unit)}</b> would do{on}</div>{yours}</div>'
+        f'<div><span style="font-size:1.4em;font-weight:bold">{times}</span> <small style="white-space:nowrap">({allowed})</small></div>'
     )
 
 
@@ -36,7 +37,8 @@ def _bar(used: int, waste: int = 0) -> str:
         lines = "".join(f"M{x} 14l7-14" for x in range(used, width, 8))
         wasted = f'<rect x="{used}" width="{waste}" height="14" {_fill(WASTE)}/><path d="{lines}" stroke="{EDGE}" stroke-width="0.8"/>'
     return (
-        f'<svg aria-hidden="true" width="{width}" height="14" viewBox="0 0 {width} 14" style="max-width:100%">'
+        f'<svg aria-hidden="true" width="{width}" height="14" viewBox="0 0 {width} 14" '
+        f'style="display:block;max-width:100%;margin:6px 0 1px">'
         f'<rect width="{used}" height="14" fill="{OURS}"/>{wasted}</svg>'
     )
 
@@ -52,7 +54,7 @@ def in_times(spent: Spent) -> tuple[str, str]:
     times, allowed = (value / max(spent.needed, 1e-9) for value in (spent.spent, spent.allowed))
     several, limit = _told_apart(times, allowed)
     return (
-        "no more than that" if several == "1" else f"{several} times as many" if times < 1000 else "many more",
+        "no more than would do" if several == "1" else f"{several} times as many" if times < 1000 else "many more",
         f"{limit} times are allowed" if allowed > 1 else "no more are allowed",
     )
 

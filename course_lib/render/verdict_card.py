@@ -125,9 +125,9 @@ def _worth(finding: Finding) -> str:
 
 def _said(finding: Finding, drawn: bool) -> str:
     """Say what was seen, below it what was expected, the line, and a drawing of it. drawn: the numbers stand beside it."""
-    parts = [] if drawn else [f"<div>{code(finding.seen)}</div>"]
-    if not drawn and (line := expected(finding)):
-        parts.append(f"<div>{_html.escape(line)}</div>")
+    line = "" if drawn else _html.escape(expected(finding))
+    where = f' <span style="opacity:0.75">({line})</span>' if line and finding.on else ""
+    parts = [] if drawn else [f"<div>{code(finding.seen)}{where or (line and f'<br>{line}')}</div>"]
     if finding.judged:
         parts += [f"<div>{code(line)}</div>" for line in finding.detail.splitlines()]
         parts += [_lit(finding.at)] if finding.at else []

@@ -26,11 +26,6 @@ def encode(text: str) -> np.ndarray:
     return np.array([_NUMBER[character] for character in text], np.uint16)
 
 
-def decode(tokens) -> str:
-    """Convert tokens to their text."""
-    return "".join(VOCABULARY[int(token)] for token in tokens)
-
-
 def write_tokens(path: str | Path, count: int = 20_000, seed: int = 0) -> Path:
     """Write the tokens of `count` sums to a file, two bytes each, and return its path."""
     encode(sums(count, seed)).tofile(path)

@@ -36,14 +36,10 @@ PATCHES: Mapping[str, Mapping[str, Patches]] = {
         "columns backwards": [("+ cols * stride_n", "+ (N - 1 - cols) * stride_n")],
     },
     "coalescing.column_sum": {
-        "squares": [
-            ("total += tile.to(tl.float32)", "tile = tile.to(tl.float32)\n        total += tile * tile"),
-        ],
+        "squares": [("total += tile.to(tl.float32)", "tile = tile.to(tl.float32)\n        total += tile * tile")],
         "absolute values": [("total += tile.to(tl.float32)", "total += tl.abs(tile.to(tl.float32))")],
         "positive parts": [("total += tile.to(tl.float32)", "total += tl.maximum(tile.to(tl.float32), 0)")],
-        "minus {n}": [
-            ("total += tile.to(tl.float32)", "total += tl.where(rows < M, tile.to(tl.float32) - {n}, 0)"),
-        ],
+        "minus {n}": [("total += tile.to(tl.float32)", "total += tl.where(rows < M, tile.to(tl.float32) - {n}, 0)")],
     },
     "tiling.one_step": {
         "times {n}": [("tl.dot(a, b).to", "(tl.dot(a, b) * {n}).to")],
@@ -72,12 +68,12 @@ PATCHES: Mapping[str, Mapping[str, Patches]] = {
     "recomputation.cross_entropy_backward": {
         "smoothed by {n} %": [
             ("tl.where(offs_n == target, 1.0, 0.0)", "tl.where(offs_n == target, 1 - {n} / 100, 0) - {n} / 100 / V")
-        ],
+        ]
     },
     "flash.one_head": {"scale times {n}": _SCALED},
     "flash.causal_one_head": {"scale times {n}": _SCALED},
     "flash_backward.dkdv_one_head": {
-        "times {n}": [("(dk * scale).to", "({n} * dk * scale).to"), ("dv.to(dv_ptr", "({n} * dv).to(dv_ptr")],
+        "times {n}": [("(dk * scale).to", "({n} * dk * scale).to"), ("dv.to(dv_ptr", "({n} * dv).to(dv_ptr")]
     },
 }
 

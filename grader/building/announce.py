@@ -114,16 +114,16 @@ class Announcer:
 def header(exercise: Exercise) -> str:
     """Return the line that announces an exercise."""
     if exercise.kind == "values":
-        length = plural(exercise.lines, "answer")
+        length = plural(exercise.effort.lines, "answer")
     else:
-        length = f"about {plural(exercise.lines, 'line')}"
+        length = f"about {plural(exercise.effort.lines, 'line')}"
     return " · ".join(
         [
             f"`{exercise.id}`",
             *_worth(exercise),
-            f"about {plural(exercise.minutes, 'minute')}",
+            f"about {plural(exercise.effort.minutes, 'minute')}",
             length,
-            f"difficulty {'●' * exercise.difficulty}{'○' * (5 - exercise.difficulty)}",
+            f"difficulty {'●' * exercise.effort.difficulty}{'○' * (5 - exercise.effort.difficulty)}",
             # the course's own modules have the answer, too, but nobody comes upon them
             *(f"without `{module}`" for module in exercise.without if module.startswith("torch.")),
         ]

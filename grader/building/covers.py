@@ -125,9 +125,9 @@ def put(notebook: NotebookNode, unit: str, exercises: Mapping[str, Exercise]) ->
     row = facts(exercises.values()) | {
         "needs": ", ".join(f"[{named(other)}](../{other}/{other}.ipynb)" for other in needed(rest)) or "no other unit"
     }
-    told = " · ".join(f"{head}: **{fact}**" for head, fact in row.items())
+    told = " · ".join(f"{head}:\N{NO-BREAK SPACE}**{fact}**" for head, fact in row.items())
     words = cover.picture.partition(".")[2].replace("_", " ")
-    first.source = f"{title}\n\n**{cover.question}**\n\n![{words}](attachment:{FILE})\n\n{told}\n\n{rest}"
+    first.source = f"{title}\n\n**{cover.question}**\n\n{told}\n\n![{words}](attachment:{FILE})\n\n{rest}"
 
 
 def attach(notebook: NotebookNode, unit: str, old: NotebookNode | None, anew: bool) -> None:

@@ -12,6 +12,7 @@ import nbformat
 
 import grader
 from course_lib.exercises.twists import Draw
+from grader import disk
 
 CELL = "code-of-the-class"
 
@@ -35,8 +36,7 @@ def notebook(unit: str, drawn: Draw) -> str:
 def write(draws: Mapping[str, Draw], to: Path) -> int:
     """Write FOLDER/STUDENT/UNIT/UNIT.ipynb for each unit of each student's draw; return the number of files. Raises ValueError if
     the folder has something in it."""
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise ValueError(f"{to} is there already. Name a new folder.")
+    disk.require_new(to)
     count = 0
     for student, drawn in draws.items():
         for unit in drawn.units:

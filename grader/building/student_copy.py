@@ -12,6 +12,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from grader import disk
+
 FOLDERS = ("notebooks", "course_lib", "strides", "tritontrace/src", "benchmarks/results")
 FILES = (
     *("README.md", "LICENSE", "CHANGELOG.md", "AGENTS.md", "Makefile", "make.py"),
@@ -28,8 +30,7 @@ def copy(root: Path, to: Path, twisted: Sequence[str] = ()) -> int:
 
     twisted    the units in which the class asks for twists: in the copy, checks there ask for the student's code
     """
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise ValueError(f"{to} is there already. Name a new folder.")
+    disk.require_new(to)
     changed = [line[3:] for line in _git(root, "status", "--porcelain").splitlines() if handed_out(line[3:])]
     if changed:
         raise ValueError(f"Commit first, or students get other points than the grader gives: {', '.join(changed[:5])}.")

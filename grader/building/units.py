@@ -41,7 +41,7 @@ GROUPS = {
 
 TRACKS: tuple[Track, ...] = ("path", "more")
 PAGE = Path("README.md")
-HEAD = "| unit | what it teaches | main path | minutes | More | minutes |\n| --- | --- | ---: | ---: | ---: | ---: |\n"
+HEAD = "| unit | what it teaches | main path | More |\n| --- | --- | --- | --- |\n"
 TABLE = re.compile(re.escape(HEAD) + r"(\|.*\n)*")
 
 
@@ -59,7 +59,7 @@ def text(root: Path) -> str:
     rows = []
     for unit, (name, teaches) in TEACHES.items():
         if unit in GROUPS:
-            rows.append(f"| **{GROUPS[unit]}** | | | | | |\n")
+            rows.append(f"| **{GROUPS[unit]}** | | | |\n")
         link = f"[{name}](solutions/{unit}/{unit}.ipynb)"
         rows.append(f"| {link} | {teaches} | {' | '.join(_said(_on(track, unit)) for track in TRACKS)} |\n")
     page, found = TABLE.subn(lambda _: HEAD + "".join(rows), (root / PAGE).read_text("utf-8"))
@@ -81,7 +81,7 @@ def check(root: Path) -> list[str]:
 
 
 def _said(exercises: Collection[Exercise]) -> str:
-    return f"{len(exercises)} | {minutes_of(exercises)}" if exercises else " | "
+    return f"{len(exercises)} · {minutes_of(exercises)} min".replace(" ", "\N{NO-BREAK SPACE}") if exercises else ""
 
 
 def _on(track: Track, unit: str) -> list[Exercise]:
@@ -95,4 +95,4 @@ def on(track: Track, exercises: Collection[Exercise]) -> list[Exercise]:
 
 def minutes_of(exercises: Collection[Exercise]) -> int:
     """Sum the minutes that the exercises take, without reading."""
-    return sum(exercise.minutes for exercise in exercises)
+    return sum(exercise.effort.minutes for exercise in exercises)

@@ -237,7 +237,7 @@ class ClassGrader:
             JudgingJob(
                 student,
                 part,
-                verdicts.code_version(part[0].module),
+                verdicts.checkout(),
                 kernels,
                 self.gpu,
                 self._canary(_unit(find(answer.exercise) for answer in part)),
@@ -332,10 +332,7 @@ class JobQueue:
             if not alone:
                 self.suspects += job.apart()
                 return {}
-            found, spent = (
-                [criteria.refused(answer.task, POISON, "ended_twice") for answer in job.answers],
-                {},
-            )
+            found, spent = ([criteria.refused(answer.task, POISON, "ended_twice") for answer in job.answers], {})
         except CancelledError:
             raise WorkersLost("The workers went away. What was judged is kept: run the same command again.") from None
         except canary.Broken:

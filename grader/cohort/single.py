@@ -63,11 +63,7 @@ class GradedNotebook:
 
     def tree(self) -> dict:
         """Return plain data for a program: the same numbers and sentences; points are None if an exercise could not be judged."""
-        numbers = {
-            "points": self.points if self.judged else None,
-            "out_of": self.out_of,
-            "bonus": self.bonus,
-        }
+        numbers = {"points": self.points if self.judged else None, "out_of": self.out_of, "bonus": self.bonus}
         verdicts = [wire.to_tree(verdict) for verdict in self.verdicts]
         return {"unit": self.unit, "student": self.student, "version": VERSION, **numbers, "verdicts": verdicts}
 

@@ -49,11 +49,6 @@ class QueuedAnswer:
     twist: str = ""
 
     @property
-    def module(self) -> str:
-        """The name of the unit's module."""
-        return self.exercise.partition(".")[0]
-
-    @property
     def task(self) -> Exercise:
         """Return the exercise with the student's twist."""
         return twists.named(self.exercise, self.twist)
@@ -61,7 +56,7 @@ class QueuedAnswer:
 
 @dataclass(frozen=True)
 class JudgingJob:
-    """Answers of one student to judge. `version`: what verdicts.code_version() of their unit is where the class is kept.
+    """Answers of one student to judge. `version`: what verdicts.checkout() is where the class is kept.
 
     canary    a published answer that a worker judges before its first job with it
     """
@@ -135,7 +130,7 @@ _doors: list[socket] = []  # of the nursery where this worker's zygote comes fro
 def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
     """(the verdicts as trees, seconds by phase). judge.Postponed unless the job is patient; canary.Broken, GraderFailed or another
     exception if our own machinery fails."""
-    if job.version != verdicts.code_version(job.answers[0].module):
+    if job.version != verdicts.checkout():
         raise OtherVersion(
             f"A worker on {os.uname().nodename} has another version of the course, of torch or of Triton than this "
             "machine. Give every worker the same checkout and environment, then start the workers again."

@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Comment, Grade, Gradebook, GradeCell, SolutionCell
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
+from sqlalchemy.orm import undefer
 
 from course_lib.exercise import Verdict
 from grader import exercises
@@ -110,16 +111,16 @@ class LookedUp:
 
     @cached_property
     def _grades(self) -> dict[str, Grade]:
-        return self._by_cell(Grade, GradeCell)
+        return self._by_cell(Grade, GradeCell, undefer(Grade.max_score))
 
     @cached_property
     def _comments(self) -> dict[str, Comment]:
         return self._by_cell(Comment, SolutionCell)
 
-    def _by_cell(self, what: Any, cell: Any) -> dict[str, Any]:
+    def _by_cell(self, what: Any, cell: Any, *options: Any) -> dict[str, Any]:
         notebook = self.book.find_submission_notebook(*self.where)
         query = self.book.db.query(cell.name, what).join(what, what.cell_id == cell.id)
-        return dict(map(tuple, query.filter(what.notebook == notebook)))
+        return dict(map(tuple, query.filter(what.notebook == notebook).options(*options)))
 
 
 class _Uncommitted:

@@ -105,20 +105,47 @@ one_at_a_time = threading.RLock()
 @functools.cache
 def code_version(unit: str = "") -> str:
     """Hash torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
-    digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
-    course, grading = ROOT / "course_lib", ROOT / "grader"
-    for path in sorted([*sources(ENGINE / "tritontrace"), *(course / "hardware" / "measured").glob("*.json")]):
-        _add(digest, path, path.read_bytes())  # oracles read what was measured
+    digest = _versions()
+    for path in _as_it_is():
+        _add(digest, path, path.read_bytes())
+    with one_at_a_time:
+        for path in _understood(unit):
+            content = path.read_bytes()
+            _add(digest, path, _meaning(content) if path.suffix == ".py" else content)
+    return digest.hexdigest()
+
+
+@functools.cache
+def checkout() -> str:
+    """Hash torch, Triton and all our code that a verdict depends on, as it reads: what workers of one class must share. It parses nothing,
+    so a worker has it at once."""
+    digest = _versions()
+    for path in (*_as_it_is(), *_understood("")):
+        _add(digest, path, path.read_bytes())
+    return digest.hexdigest()
+
+
+def _versions() -> hashlib._Hash:
+    return hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
+
+
+def _as_it_is() -> list[Path]:
+    """The engine, and what was measured, which oracles read."""
+    return sorted([*sources(ENGINE / "tritontrace"), *(ROOT / "course_lib" / "hardware" / "measured").glob("*.json")])
+
+
+def _understood(unit: str) -> list[Path]:
+    """The files of which a verdict of this unit depends on what they do; "": of any unit."""
+    grading = ROOT / "grader"
     hidden = [path for path in (grading / HIDDEN).rglob("*.py") if unit in ("", _unit_of(path))]
     judging = [path for room in JUDGING for path in (grading / room).glob("*.py")]
     judging += (grading / "catalogue").glob("*.toml")
-    with one_at_a_time:
-        units = (*_imported(unit), *OF_ALL, None)
-        for path in sorted([*sources(course), *judging, *hidden]):
-            if not (unit and _unit_of(path) not in units) and _name(path).parts[1] not in SHOWING:
-                content = path.read_bytes()
-                _add(digest, path, _meaning(content) if path.suffix == ".py" else content)
-    return digest.hexdigest()
+    units = (*_imported(unit), *OF_ALL, None) if unit else ()
+    return [
+        path
+        for path in sorted([*sources(ROOT / "course_lib"), *judging, *hidden])
+        if not (unit and _unit_of(path) not in units) and _name(path).parts[1] not in SHOWING
+    ]
 
 
 @functools.cache
@@ -140,19 +167,22 @@ def _statements(block: ast.AST) -> Iterator[ast.AST]:
             yield from _statements(each)
 
 
-def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
+def _imported(unit: str) -> set[str]:
     """The unit's module or package of exercises, and those of other units that it or its hidden cases take something from."""
-    rooms = (ROOT / "course_lib" / "exercises", ROOT / "grader" / HIDDEN)
-    files = [path for room in rooms for path in room.rglob("*.py") if _unit_of(path) == unit]
-    if unit in seen or not files:
-        return seen
-    seen |= {unit}
-    for node in (node for path in files for node in _statements(ast.parse(path.read_text()))):
-        module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
-        if isinstance(node, ast.ImportFrom) and module.startswith("course_lib.exercises"):
-            other = module.removeprefix("course_lib.exercises").lstrip(".").split(".")[0]
-            for name in [other] if other else [alias.name for alias in node.names]:
-                seen = _imported(name, seen)
+    of_units: dict[str | None, list[Path]] = {}
+    for room in (ROOT / "course_lib" / "exercises", ROOT / "grader" / HIDDEN):
+        for path in room.rglob("*.py"):
+            of_units.setdefault(_unit_of(path), []).append(path)
+    seen, waiting = set(), [unit]
+    while waiting:
+        if (one := waiting.pop()) in seen or one not in of_units:
+            continue
+        seen.add(one)
+        for node in (node for path in of_units[one] for node in _statements(ast.parse(path.read_text()))):
+            module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            if isinstance(node, ast.ImportFrom) and module.startswith("course_lib.exercises"):
+                other = module.removeprefix("course_lib.exercises").lstrip(".").split(".")[0]
+                waiting += [other] if other else [alias.name for alias in node.names]
     return seen
 
 

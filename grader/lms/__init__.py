@@ -3,6 +3,7 @@
 rosters.py      class lists of an LMS, and all its names of columns
 codes.py        the codes of a class with twists
 enrolled.py     who is in the class, by which id
+exported.py     the files of an export, however hostile
 imports.py      an export of submissions -> submitted/
 rejected.py     files that were handed in and not imported
 exports.py      marks as CSV

@@ -19,18 +19,12 @@ time, to a name of our own making; what stands in them is data that grader.judgi
 
 from __future__ import annotations
 
-import io
-import os
 import re
-import stat
-import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from nbgrader.utils import parse_utc
@@ -38,34 +32,28 @@ from nbgrader.utils import parse_utc
 import grader
 from grader import disk
 from grader.gradebook import results
-from grader.judging.submission import MAX_FILE, as_letters, has_work, other_unit, stem_of
+from grader.judging.submission import as_letters, other_unit, stem_of
 from grader.lms import enrolled, feedback_export, rejected
 from grader.lms.enrolled import student_id
+from grader.lms.exported import (
+    MAX_LOOKED_INTO,
+    File,
+    FileProblem,
+    NotAnExport,
+    content_of,
+    is_rubbish,
+    opened,
+    shown,
+    unpacked,
+    worked_on,
+)
 
-MAX_FILES = 20_000  # and as many folders
-MAX_ENTRIES = 10_000  # of a student's zip, folders among them: an entry of no bytes takes time as well
-ENTRY = b"PK\1\2"  # what each begins with in a zip's table of contents
-MAX_LOOKED_INTO = 20  # of one student's notebooks: is there work in it?
 MAX_TOTAL = 4_000_000_000  # bytes of all notebooks together
 
-UNREADABLE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
-
-UTF_8 = 0x800  # a zip's flag: the name is in it. Some programs write such names without it, and they are read as cp437
 
 CANVAS = re.compile(r"(?P<name>\w+?)(?P<late>_LATE)?_(?P<id>\d+)_(?P<order>\d+)_(?P<file>.+)", re.S)
 ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<id>[A-Za-z0-9]+)_(?P<order>\d+)_(?P<file>.+)", re.S)
 MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?/?(?P<file>.+)", re.S)
-
-
-@dataclass(frozen=True)
-class File:
-    """A file in the exported folder or zip; `problem` says why it must not be read."""
-
-    path: PurePosixPath
-    size: int
-    changed: float
-    read: Callable[[], bytes]
-    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,161 +107,6 @@ class Imported:
         return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
-class NotAnExport(ValueError):
-    """Raised where an export as a whole cannot be read; the message is one sentence."""
-
-
-# ---------------------------------------------------------------------------------------------- folder and zip
-
-
-@contextmanager
-def opened(source: Path) -> Iterator[list[File]]:
-    """Yield all files of a folder or zip. Raises NotAnExport if it is neither, or far too large."""
-    if source.is_dir():
-        yield _limited(source, _in_folder(source))
-    elif source.is_file() and zipfile.is_zipfile(source):
-        with _Export(source) as file, zipfile.ZipFile(file) as archive:
-            file.limited = False
-            yield _limited(source, _members(archive))
-    else:
-        what = "is neither a folder nor a zip file" if source.exists() else "does not exist"
-        raise NotAnExport(f"{source} {what}. Give the folder or the zip as the LMS exported it.")
-
-
-class _Export(io.FileIO):
-    """A zip whose table of contents, which is read at once as it is opened, is counted before anybody parses it."""
-
-    limited = True
-
-    def read(self, size: int = -1) -> bytes:
-        content = super().read(size)
-        if self.limited and content.count(ENTRY) > 2 * MAX_FILES:
-            raise _too_many(Path(self.name))
-        return content
-
-
-def _limited(source: Path, files: Iterable[File]) -> list[File]:
-    found = list(islice(files, MAX_FILES + 1))
-    if len(found) > MAX_FILES:
-        raise _too_many(source)
-    return found
-
-
-def _too_many(source: Path) -> NotAnExport:
-    return NotAnExport(f"{source} has more than {MAX_FILES} files or folders. Give the export of one assignment.")
-
-
-def _in_folder(source: Path) -> Iterator[File]:
-    for count, (folder, folders, names) in enumerate(os.walk(source)):  # does not follow links
-        if count > MAX_FILES:
-            raise _too_many(source)
-        for name in sorted([*names, *(f for f in folders if (Path(folder) / f).is_symlink())]):
-            path = Path(folder) / name
-            status = path.lstat()
-            problem = "" if stat.S_ISREG(status.st_mode) else "is a link or a device, not a file"
-            yield File(_path(str(path.relative_to(source))), status.st_size, status.st_mtime, _reader(path), problem)
-
-
-def _reader(path: Path) -> Callable[[], bytes]:
-    def read() -> bytes:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read(MAX_FILE + 1)
-
-    return read
-
-
-def _in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> File:
-    path = _path(_decoded(info).replace("\\", "/"))
-    problem = ""
-    if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", info.filename) or "\0" in info.filename:
-        problem = "has a name that leads out of the zip"
-    elif (mode := info.external_attr >> 16) and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        problem = "is a link or a device, not a file"
-    elif info.flag_bits & 1:
-        problem = "is encrypted"
-
-    def read() -> bytes:  # the size that the zip states may be a lie
-        with archive.open(info) as file:
-            return file.read(MAX_FILE + 1)
-
-    return File(path, info.file_size, _seconds(info.date_time), read, problem)
-
-
-def _decoded(info: zipfile.ZipInfo) -> str:
-    """A member's name, in UTF-8 also where the zip forgets to say so."""
-    if not info.flag_bits & UTF_8:
-        with suppress(UnicodeError):
-            return info.filename.encode("cp437").decode()
-    return info.filename
-
-
-def _path(name: str) -> PurePosixPath:
-    """A path whose letters are composed: systems and programs differ in how they write an accent."""
-    return PurePosixPath(unicodedata.normalize("NFC", name))
-
-
-def _unpacked(file: File, unit: str) -> File:
-    """A student's zip stands, under its own name, for the notebook in it; `problem` if there is none to choose."""
-    if file.problem or file.path.suffix.lower() != ".zip":
-        return file
-    try:
-        with _archive(file) as archive:
-            members = [member for member in _members(archive) if not _rubbish(member.path)]
-            notebooks = [member for member in members if stem_of(member.path.name)]
-            named = [m for m in notebooks if re.fullmatch(rf"{re.escape(unit)}(_\d+)?", stem_of(m.path.name))]
-            if 1 < len(named) <= MAX_LOOKED_INTO:  # such as a blank copy next to the work
-                worked_on = [member for member in named if _worked_on(member, unit)]
-                named = worked_on if len(worked_on) == 1 else named
-    except zipfile.BadZipFile:
-        return replace(file, problem="is no zip, or a damaged one")
-    except (_Refused, *UNREADABLE) as error:
-        return replace(file, problem=str(error) if isinstance(error, _Refused) else f"cannot be read ({error})")
-    if not notebooks:
-        inner = next((member for member in members if member.path.suffix.lower() == ".zip"), None)
-        if inner:
-            return replace(file, problem=f"holds no notebook but another zip, {_shown(inner)}")
-        return file  # which is named as any other that is no notebook
-    if len(notebooks) > 1 and len(named) != 1:
-        return replace(
-            file, problem=f"holds {len(notebooks)} notebooks, {len(named) or 'none'} of them named after the unit"
-        )
-    chosen = (named if len(notebooks) > 1 else notebooks)[0]
-    name = chosen.path
-
-    def read() -> bytes:  # opened anew, so that not every zip of a class is held in memory
-        with _archive(file) as archive:
-            return next(f for f in _members(archive) if f.path == name).read()
-
-    return replace(chosen, path=file.path.with_suffix(".ipynb"), changed=file.changed, read=read)
-
-
-def _worked_on(file: File, unit: str) -> bool:
-    """Whether a notebook can be read and has work in it."""
-    try:
-        content = _content(file)
-    except _Refused:
-        return False
-    return has_work(content, list(grader.exercises(unit).values()), grader.released(unit))
-
-
-def _archive(file: File) -> zipfile.ZipFile:
-    content = _content(file)
-    if content.count(ENTRY) > MAX_ENTRIES:
-        raise _Refused(f"holds more than {MAX_ENTRIES} files and folders")
-    return zipfile.ZipFile(io.BytesIO(content))
-
-
-def _members(archive: zipfile.ZipFile) -> Iterator[File]:
-    return (_in_zip(archive, info) for info in archive.infolist() if not info.is_dir())
-
-
-def _seconds(when: tuple[int, ...]) -> float:
-    """A zip's date as a number that grows with time."""
-    year, month, day, hour, minute, second = when
-    return ((((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute) * 60.0 + second
-
-
 # ------------------------------------------------------------------------------------------------------- whose
 
 
@@ -325,39 +158,39 @@ def collect(
     """
     done = Imported(dry_run=dry_run)
     with opened(source) as files:
-        files = [_unpacked(f, unit) for f in files if not _rubbish(f.path)]
-        done.remarks += [f"{_shown(f)} {f.problem}; it {done.was} left out." for f in files if f.problem]
+        files = [unpacked(f, unit) for f in files if not is_rubbish(f.path)]
+        done.remarks += [f"{shown(f)} {f.problem}; it {done.was} left out." for f in files if f.problem]
         damaged, files = [f for f in files if f.problem], [f for f in files if not f.problem]
         stamps = {f.path.parent: f for f in files if f.path.name == "timestamp.txt" and len(f.path.parts) > 1}
         chosen = _chosen(files, unit, known := enrolled.known(home), done)
         skip = _wrapped([f.path for f in files if stem_of(f.path.name)], unit)
         for handin in filter(None, (whose(f, unit, skip) for f in damaged)):
             done.rejected.setdefault(
-                known.get(handin.lms_id, handin.student), f"{_shown(handin.file)} {handin.file.problem}"
+                known.get(handin.lms_id, handin.student), f"{shown(handin.file)} {handin.file.problem}"
             )
         if not chosen:
             raise NotAnExport(" ".join([f"{source} holds no notebook that says whose it is.", *done.remarks]))
         total = 0
         for student, handin in sorted(chosen.items()):
             try:
-                content = _content(handin.file)
+                content = content_of(handin.file)
                 total += len(content)
                 if total > MAX_TOTAL:
-                    raise _Refused(f"is beyond the {MAX_TOTAL / 1e9:g} GB that an import may have")
-            except _Refused as problem:
-                done.remarks.append(f"{_shown(handin.file)} {problem}; {student} {done.was} left out.")
-                done.rejected[student] = f"{_shown(handin.file)} {problem}"
+                    raise FileProblem(f"is beyond the {MAX_TOTAL / 1e9:g} GB that an import may have")
+            except FileProblem as problem:
+                done.remarks.append(f"{shown(handin.file)} {problem}; {student} {done.was} left out.")
+                done.rejected[student] = f"{shown(handin.file)} {problem}"
                 continue
             if other := other_unit(content, list(grader.exercises(unit).values())):
-                done.remarks.append(f"{_shown(handin.file)} is a notebook of {other}; {student} {done.was} left out.")
-                done.rejected[student] = f"{_shown(handin.file)} is a notebook of {other}"
+                done.remarks.append(f"{shown(handin.file)} is a notebook of {other}; {student} {done.was} left out.")
+                done.rejected[student] = f"{shown(handin.file)} is a notebook of {other}"
                 continue
             stamp = _timestamp(stamps.get(handin.file.path.parent), student, done)
             if not stamp and (when := times.get(handin.lms_id)):
                 stamp = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC".encode()
             if not content.strip():
                 done.remarks.append(
-                    f"The notebook of {student} is empty ({_shown(handin.file)}); it {done.was} imported."
+                    f"The notebook of {student} is empty ({shown(handin.file)}); it {done.was} imported."
                 )
             folder = home / "submitted" / student / unit
             before = _there(folder, unit)
@@ -376,15 +209,6 @@ def collect(
     if late := [student for student in done.students if chosen[student].late]:
         done.remarks.append(f"Marked late by Canvas, which takes what lateness costs: {', '.join(late)}.")
     return done
-
-
-class _Refused(ValueError):
-    """Raised with what is wrong with a file, in words that follow the file's name in a sentence."""
-
-
-def _rubbish(path: PurePosixPath) -> bool:
-    """Whether a file is one that operating systems and Jupyter leave behind."""
-    return path.name.startswith("._") or bool({"__MACOSX", ".ipynb_checkpoints", ".DS_Store"} & set(path.parts))
 
 
 def _identified(handins: list[ImportedNotebook], known: Mapping[str, str], done: Imported) -> list[ImportedNotebook]:
@@ -438,7 +262,7 @@ def _chosen(files: list[File], unit: str, known: Mapping[str, str], done: Import
             told.append(handin)
         else:
             done.remarks.append(
-                f"{_shown(file)} does not say whose it is; it {done.was} left out. Put it into a folder named so."
+                f"{shown(file)} does not say whose it is; it {done.was} left out. Put it into a folder named so."
             )
     by_student: dict[str, list[ImportedNotebook]] = {}
     for handin in _identified(told, known, done):
@@ -461,7 +285,7 @@ def _chosen(files: list[File], unit: str, known: Mapping[str, str], done: Import
         chosen[student] = latest = handins[-1]
         if len(handins) > 1:
             looked_into = reversed(handins[-MAX_LOOKED_INTO:])
-            chosen[student] = next((h for h in looked_into if _worked_on(h.file, unit)), latest)
+            chosen[student] = next((h for h in looked_into if worked_on(h.file, unit)), latest)
             same = [h for h in handins if h.order == latest.order and h is not latest]
             why = "the latest" if chosen[student] is latest else "the latest with work in it"
             why += ", of several with the same time" if same and chosen[student] is latest else ""
@@ -482,26 +306,6 @@ def _grouped(handins: Iterable[ImportedNotebook]) -> dict[str, list[str]]:
     for handin in handins:
         found.setdefault(handin.student, []).append(handin.file.path.name)
     return found
-
-
-def _shown(file: File) -> str:
-    """A file's name in a sentence: of any length and in any letters it may be."""
-    name = "".join(c if c.isprintable() else "?" for c in str(file.path))
-    return name if len(name) <= 100 else f"{name[:60]} ... {name[-30:]}"
-
-
-def _content(file: File) -> bytes:
-    """The bytes of a file. _Refused if there are too many or they cannot be had."""
-    too_large = _Refused(f"has more than {MAX_FILE // 1_000_000} MB")
-    if file.size > MAX_FILE:
-        raise too_large
-    try:
-        content = file.read()
-    except UNREADABLE as error:
-        raise _Refused(f"cannot be read ({error})") from None
-    if len(content) > MAX_FILE:
-        raise too_large
-    return content
 
 
 def _timestamp(file: File | None, student: str, done: Imported) -> bytes:

@@ -18,7 +18,7 @@ UNIT = "00_start_here"
 EXERCISE = find("start.add_one")
 HINTS = hints_on(EXERCISE.id)
 PATH = [exercise for exercise in grader.exercises(UNIT).values() if exercise.track == "path"]
-POINTS, MINUTES = [exercise.points for exercise in PATH], sum(exercise.minutes for exercise in PATH)
+POINTS, MINUTES = [exercise.points for exercise in PATH], sum(exercise.effort.minutes for exercise in PATH)
 RIGHT = solution_cell(EXERCISE.id)
 WRONG = RIGHT.replace("triton.cdiv(n, BLOCK)", "n // BLOCK")
 WRONG_POINTS = 2  # the grid ends early where blocks do not divide n
@@ -110,7 +110,7 @@ def test_wrongly_with_hints_then_rightly(verdict, notebook, progress):
     expect(right).to_contain_text("Next in this unit: ")
     expect(right).to_contain_text(f"{EXERCISE.points} / {EXERCISE.points}")
     expect(right.get_by_title("failed", exact=True)).to_have_count(0)
-    progress(MINUTES - EXERCISE.minutes, EXERCISE.points)
+    progress(MINUTES - EXERCISE.effort.minutes, EXERCISE.points)
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
@@ -118,5 +118,5 @@ def test_verdicts_and_progress_are_legible(verdict, notebook, progress, theme):
     notebook.theme(theme)
     for source in (WRONG, RIGHT):
         assert not faint(verdict(source))
-    progress(MINUTES - EXERCISE.minutes, EXERCISE.points)
+    progress(MINUTES - EXERCISE.effort.minutes, EXERCISE.points)
     assert not faint(notebook.page.locator(".jp-Notebook-cell.jp-mod-active .jp-RenderedHTML"))

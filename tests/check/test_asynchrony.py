@@ -5,7 +5,7 @@ import torch
 from sentences import says
 
 from course_lib.evidence import Evidence
-from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercise import Case, Effort, Exercise, Trial
 from course_lib.exercises.sm.criteria import InEveryOrder, NoConflicts, Overlapped, SharedBytes, Uses
 from course_lib.exercises.sm.mistakes import LESSONS, lesson
 from tritontrace.hopper import Kind
@@ -13,7 +13,7 @@ from tritontrace.replay import wire
 from tritontrace.results import Access, Cause, Footprint, Hazard, Launch, Passes, Simulated
 
 X = torch.zeros(1024)
-EXERCISE = Exercise("unit.copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), language="Gluon")
+EXERCISE = Exercise("unit.copy", "copy(x)", Effort(1, 1, 1), [], lambda x: x.double(), language="Gluon")
 
 
 def trial(simulated=None, footprints=(), output=X, accesses=(), **evidence):

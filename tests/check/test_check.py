@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 import torch
@@ -366,10 +367,15 @@ def test_a_notebook_gets_html_and_a_terminal_text(monkeypatch, capsys, notebook)
     assert capsys.readouterr().out == ("" if notebook else render.text(verdict) + "\n")
 
 
-def test_the_second_failure_points_to_a_hint(capsys):
+@pytest.fixture(autouse=True)
+def counts_of_its_own(monkeypatch):
+    """Hints given and checks lost in a row, from none on in each test."""
+    for name in ("_hints_given", "_lost_again"):
+        monkeypatch.setattr(checking, name, Counter())
+
+
+def test_the_second_failure_points_to_a_hint_in_words(capsys):
     exercise = find("start.num_programs")
-    checking._hints_given.clear()
-    checking._lost_again.clear()
     said = []
     for _ in range(2):
         checking.check(exercise.id, lambda n, block: n // block)
@@ -381,9 +387,16 @@ def test_the_second_failure_points_to_a_hint(capsys):
     assert pointer not in capsys.readouterr().out, "there is none left"
 
 
+def test_the_card_of_a_second_failure_has_hints_to_click_at_and_no_command(monkeypatch):
+    shell = Notebook(monkeypatch)
+    for _ in range(2):
+        checking.check("start.num_programs", lambda n, block: n // block)
+        shell.events.trigger("post_execute")
+    assert "hint 1 of" in shell.shown[-1] and "hint(" not in shell.shown[-1]
+
+
 def test_a_hint_is_html_in_a_notebook(monkeypatch, capsys):
     """JupyterLab breaks plain text within words."""
-    checking._hints_given.clear()
     notebook = Notebook(monkeypatch)
     checking.hint(TRANSPOSE)
     (html,) = notebook.shown
@@ -496,7 +509,6 @@ def test_a_plain_script(tmp_path):
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=lambda exercise: exercise.entry)
 def test_hints_advance_and_stop(exercise, capsys):
-    checking._hints_given.clear()
     for _ in range(len(hints_on(exercise.id)) + 2):
         checking.hint(exercise.id)
     lines = capsys.readouterr().out.splitlines()

@@ -11,11 +11,11 @@ from course_lib.catalogue import say
 from course_lib.criteria import Coalesced, DotFlops, Programs, Rereads, Speed, Traffic, blocks
 from course_lib.criteria.costs import effective_programs
 from course_lib.evidence import Evidence, Timing
-from course_lib.exercise import Case, CodeLine, Exercise, Trial
+from course_lib.exercise import Case, CodeLine, Effort, Exercise, Trial
 from tritontrace.results import Access, Flops, Footprint, Launch, LineFlops, Operation
 
 X = torch.zeros(1024)
-EXERCISE = Exercise("unit.copy", "copy(x)", 1, 1, 1, [], lambda x: x.double())
+EXERCISE = Exercise("unit.copy", "copy(x)", Effort(1, 1, 1), [], lambda x: x.double())
 
 
 def trial(*accesses, group="performance", output=X, footprints=(), programs=64, busiest=0, **evidence):
@@ -353,7 +353,7 @@ def test_speed_is_a_ramp(ratio, points):
 
 
 def test_speed_is_extra():
-    timed = Exercise("unit.copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), bonus=[SPEED])
+    timed = Exercise("unit.copy", "copy(x)", Effort(1, 1, 1), [], lambda x: x.double(), bonus=[SPEED])
     verdict = criteria.judge(timed, [trial(timing=Timing("large", "copy", 0.8, 0.01, "H200"))])
     assert (verdict.points, verdict.out_of, verdict.bonus) == (0, 0, 2)
     verdict = criteria.judge(timed, [trial()])

@@ -22,7 +22,7 @@ from course_lib.criteria import (
     TritonDidTheWork,
 )
 from course_lib.evidence import Evidence
-from course_lib.exercise import Case, Criterion, Exercise, Request, Spent, Trial
+from course_lib.exercise import Case, Criterion, Effort, Exercise, Request, Spent, Trial
 from tritontrace.results import Access, Cause, Compiled, Fault, Footprint, Launch
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
@@ -31,7 +31,7 @@ X = torch.arange(12.0).reshape(3, 4) + 1
 
 def exercise(oracle=lambda x: x.double() * 2, **fields):
     defaults = {"gates": (), "criteria": (), "bonus": ()}
-    return Exercise("unit.double", "double(x)", 1, 1, 1, [], oracle, **(defaults | fields))
+    return Exercise("unit.double", "double(x)", Effort(1, 1, 1), [], oracle, **(defaults | fields))
 
 
 DOUBLE = exercise()

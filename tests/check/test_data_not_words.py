@@ -52,11 +52,7 @@ def speechless(monkeypatch):
     with monkeypatch.context() as patch:
         for name in ("earned", "lost", "left_open"):
             said = getattr(Criterion, name)
-            patch.setattr(
-                Criterion,
-                name,
-                lambda self, seen, _said=said, **more: worded(_said(self, seen, **more)),
-            )
+            patch.setattr(Criterion, name, lambda self, seen, _said=said, **more: worded(_said(self, seen, **more)))
         yield
 
 

@@ -12,7 +12,7 @@ from course_lib.catalogue import say
 from course_lib.checking import verdict
 from course_lib.criteria import Correct, DotFlops, Launches, NoAtomics, Rereads, Saves, TritonDidTheWork, judge
 from course_lib.execution import calls, draw, record_all, replay_all, trials
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 
 N = 200
 
@@ -27,7 +27,7 @@ def oracle(x, scale, dy):
 
 
 cube = Exercise(
-    "toy.cube", "Cube.apply(x, scale)", 1, 1, 1,
+    "toy.cube", "Cube.apply(x, scale)", Effort(1, 1, 1),
     cases=[Case("200", "plain", inputs)],
     oracle=oracle,
     called="forward and backward",
@@ -267,7 +267,7 @@ def dot_kernel(a_ptr, c_ptr, N: tl.constexpr):
 @pytest.mark.parametrize("allowed, passes", [(2 * 16**3, True), (2 * 16**3 - 1, False)])
 def test_dot_flops_are_counted(allowed, passes):
     square = Exercise(
-        "toy.square", "square(a)", 1, 1, 1,
+        "toy.square", "square(a)", Effort(1, 1, 1),
         cases=[Case("16", "plain", lambda g: {"a": torch.randn(16, 16, generator=g)})],
         oracle=lambda a: a.double() @ a.double(),
         budget=lambda expected, dtype, arguments: 1e-4 + 0 * expected.abs(),

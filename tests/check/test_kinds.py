@@ -7,11 +7,11 @@ from sentences import says
 from course_lib import common_mistakes, criteria
 from course_lib.catalogue import say
 from course_lib.evidence import Evidence
-from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercise import Case, Effort, Exercise, Trial
 from tritontrace.results import Launch
 
 X = torch.randn(12, 20, generator=torch.Generator().manual_seed(1))
-COPY = Exercise("unit.copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), budget=lambda x, *_: x.abs() * 1e-6)
+COPY = Exercise("unit.copy", "copy(x)", Effort(1, 1, 1), [], lambda x: x.double(), budget=lambda x, *_: x.abs() * 1e-6)
 
 
 def told(output, x=X, launches=1):
@@ -157,7 +157,7 @@ def test_a_warning_is_shown_once():
 
 def test_of_numbers_the_smallest_case_that_is_wrong_is_shown():
     """A reader of a list of 32 addresses was shown the first few, and three dots."""
-    asked = Exercise("unit.sum", "total(xs)", 1, 1, 1, [], lambda iterable: sum(iterable), kind="formula")
+    asked = Exercise("unit.sum", "total(xs)", Effort(1, 1, 1), [], lambda iterable: sum(iterable), kind="formula")
     trials = [
         Trial(Case(f"{len(xs)}", "plain", None), [{"iterable": xs}], Evidence("", outputs=[len(xs)]))
         for xs in ([1, 2, 3, 4], [5, 6], [1], [3, 4, 5])

@@ -8,7 +8,7 @@ from sentences import says
 
 from course_lib.criteria import GradedTrial
 from course_lib.evidence import Evidence
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.misconceptions import Misconception, multiplied_in_tf32
 from course_lib.mistakes import as_tf32
 from tritontrace.results import Launch
@@ -24,7 +24,9 @@ def thrice(x):
     return 3 * x.double()
 
 
-DOUBLE = Exercise("toy.double", "double(x)", 1, 1, 1, (), twice, budget=lambda right, *_: torch.full_like(right, 1e-6))
+DOUBLE = Exercise(
+    "toy.double", "double(x)", Effort(1, 1, 1), (), twice, budget=lambda right, *_: torch.full_like(right, 1e-6)
+)
 THRICE = Misconception(thrice, "Three times.", twice)
 
 

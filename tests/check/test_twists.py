@@ -13,6 +13,7 @@ from course_lib.evidence import Evidence
 from course_lib.execution import gpu_process, timed
 from course_lib.exercises import UNITS, find, twists
 from course_lib.handin import twists as mine
+from course_lib.open_tasks import tasks
 
 UNITS_04_TO_10 = list(UNITS)[4:11]
 TASKS = [(name, twist) for module in twists.TWISTED for name, of in twists.of_module(module).items() for twist in of]
@@ -139,7 +140,7 @@ def test_the_hubs_code_comes_before_one_that_was_typed(student, monkeypatch):
 def test_an_open_task_is_the_students_too(student, capsys):
     """An entry is whatever is right of the exercise as it is asked."""
     course_lib.twists(twists.draw(["06_fusion"], 8).code)
-    given, seen = open_tasks.TASKS["fusion.online_softmax"], []
+    given, seen = tasks.TASKS["fusion.online_softmax"], []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_tasks, "count", lambda task, entry: seen.append(task) or checking.verdict(task.asked, None))
         open_tasks.attempt("fusion.online_softmax", lambda x: x)

@@ -402,10 +402,7 @@ def escaped(tmp_path, monkeypatch):
         ("gl.NVMMASharedLayout.get_default_for.fn", "fn"),
         ("gl.NVMMASharedLayout.__init__", "__init__"),
         ("gl.zeros.fn", "fn"),
-        (
-            "gl.allocate_shared_memory(gl.int32, [4], gl.SwizzledSharedLayout(1, 1, 1, [0])).handle",
-            "handle",
-        ),
+        ("gl.allocate_shared_memory(gl.int32, [4], gl.SwizzledSharedLayout(1, 1, 1, [0])).handle", "handle"),
         ("x.handle", "handle"),
         ("gl.warp_specialize([(gl.cdiv.fn, ())], [1], [24])", "fn"),
         ("gl.constexpr(gl).value._core", "_core"),

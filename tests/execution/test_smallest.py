@@ -78,12 +78,7 @@ def changed(exercise, old, new):
 @pytest.mark.parametrize(
     "exercise, old, new, shapes",
     [
-        (
-            "coalescing.column_sum",
-            "mask=(rows < M) & (cols < N)",
-            "mask=cols < N",
-            [["x", [1, 1]]],
-        ),
+        ("coalescing.column_sum", "mask=(rows < M) & (cols < N)", "mask=cols < N", [["x", [1, 1]]]),
         (
             "flash.one_head",
             "mask=(offs_m < Nq)[:, None], other=0",
@@ -144,8 +139,7 @@ def proved(exercise):
 
 
 @pytest.mark.parametrize(
-    "exercise",
-    ["flash.flash_attention_forward", "flash_backward.delta", "flash_backward.dkdv", "flash_backward.dq"],
+    "exercise", ["flash.flash_attention_forward", "flash_backward.delta", "flash_backward.dkdv", "flash_backward.dq"]
 )
 def test_a_published_kernel_with_tuples_of_strides_is_proved(exercise):
     proof = proved(exercise)

@@ -61,16 +61,7 @@ def with_mode(mode):
         lambda: flop_registry[torch.ops.aten.mm]((3, 4), (4, 5)),
         lambda: COPIED[torch.ops.aten.mm]((3, 4), (4, 5)),
     ],
-    ids=[
-        "imported before",
-        "by its module",
-        "subclass",
-        "formula",
-        "wrapped",
-        "another",
-        "registry",
-        "copy",
-    ],
+    ids=["imported before", "by its module", "subclass", "formula", "wrapped", "another", "registry", "copy"],
 )
 def test_torch_s_own_counter_answers_nothing(function):
     assert call(function, without=())["result"] == 120

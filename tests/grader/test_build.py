@@ -9,6 +9,7 @@ from toy import SOURCE, UNIT
 
 import grader
 from course_lib.criteria import Speed
+from course_lib.exercise import Effort
 from course_lib.exercises import UNITS
 from grader.building import announce, build, dependencies, index
 
@@ -169,8 +170,8 @@ def announced(monkeypatch, launch):
     """The toy unit with an exercise of two criteria and extra credit, and another of one criterion."""
     criteria = [Named(9, name="right"), Named(launch, name="launch")]
     speed = Speed(points=2, vs="copy", case=None, needed=None, full=0.8, none=0.5)
-    double = dataclasses.replace(toy.exercise("double", 10), criteria=criteria, bonus=[speed], lines=1, difficulty=2)
-    root = dataclasses.replace(toy.exercise("root", 4), kind="values", minutes=7, lines=4, difficulty=5)
+    double = dataclasses.replace(toy.exercise("double", 10), criteria=criteria, bonus=[speed], effort=Effort(1, 1, 2))
+    root = dataclasses.replace(toy.exercise("root", 4), kind="values", effort=Effort(7, 4, 5))
     toy.install(monkeypatch, double, root)
     return SOURCE.replace("# More.", f"# {ANNOUNCED}")
 

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 import grader
 from grader import nbgrader_config
-from grader.__main__ import app, show_gradebook
+from grader.__main__ import app
+from grader.command_line import show_gradebook
 from grader.gradebook import books, late, results
 from grader.judging import submission
 from grader.lms import feedback_export
@@ -214,7 +215,7 @@ def test_what_a_killed_process_moved_aside_comes_back(home):
 
 def test_a_table_that_is_too_wide_names_what_was_lost_and_keeps_whose(home, capsys, monkeypatch):
     """A unit of twenty exercises cut the students' names, and showed no number."""
-    monkeypatch.setattr("grader.__main__.console", Console(width=36))
+    monkeypatch.setattr("grader.command_line.console", Console(width=36))
     autograde(home, ada=toyclass.WRONG)
     lines = said(home, capsys).splitlines()
     row = next(line for line in lines if " ada " in line)

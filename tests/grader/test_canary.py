@@ -20,11 +20,12 @@ from typer.testing import CliRunner
 
 from course_lib import criteria
 from course_lib.exercises import find
-from grader import __main__ as command
 from grader import doctor, published
+from grader.__main__ import app
 from grader.child import landlock, sandbox
 from grader.child.zygote import Zygote
 from grader.cohort import canary, classroom, single, workers
+from grader.commands import judging as command
 from grader.gradebook import counts, results
 from grader.judging import verdicts
 from grader.judging.judge import GraderFailed, failed
@@ -188,7 +189,7 @@ class Stub:
 
 def job(student="ada"):
     one = workers.QueuedAnswer(TRANSPOSE.id, tuple(answer(TRANSPOSE.id, solution_cell(TRANSPOSE.id))), 1)
-    return workers.JudgingJob(student, (one,), verdicts.code_version(one.module), canary=one)
+    return workers.JudgingJob(student, (one,), verdicts.checkout(), canary=one)
 
 
 @pytest.mark.parametrize("points", [TRANSPOSE.points, 0.0])
@@ -260,7 +261,7 @@ def test_grade_one_stops_in_a_sentence(monkeypatch, tmp_path):
     ):
         single.grade(path, "ada", accept_risk=True)
     assert not list(tmp_path.glob("verdicts/*"))
-    told = CliRunner().invoke(command.app, ["grade", str(path), "--accept-risk"])
+    told = CliRunner().invoke(app, ["grade", str(path), "--accept-risk"])
     assert told.exit_code == 1 and "of 66 points" not in told.output and "Traceback" not in told.output
 
 
@@ -270,7 +271,7 @@ def test_grade_one_says_that_it_does_not_know(monkeypatch, tmp_path):
     assert graded.text().endswith("ada, 04_memory_coalescing: ? of 50 points")
     assert graded.tree()["points"] is None and "? of 50 points" in graded.html()
     monkeypatch.setattr(single, "grade", lambda *words, **more: graded)
-    assert CliRunner().invoke(command.app, ["grade", "x.ipynb"]).exit_code == 1
+    assert CliRunner().invoke(app, ["grade", "x.ipynb"]).exit_code == 1
 
 
 def test_what_was_judged_well_is_judged_by_one_kernel_alone(monkeypatch, tmp_path):

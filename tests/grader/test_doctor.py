@@ -147,14 +147,14 @@ def test_little_disk_is_named(monkeypatch, tmp_path):
 
 
 def test_the_command_fails_if_something_stops_grading(monkeypatch):
-    from grader import __main__ as command
+    from grader.__main__ import app
 
     rows = [doctor.Check("one", "[red]here[/red]"), doctor.Check("two", "gone", "do it", stops=True)]
     monkeypatch.setattr(doctor, "examine", lambda **more: rows)
     monkeypatch.setattr(doctor, "prove", lambda units, **more: [])
-    stopped = CliRunner().invoke(command.app, ["doctor"])
+    stopped = CliRunner().invoke(app, ["doctor"])
     monkeypatch.setattr(doctor, "examine", lambda **more: rows[:1])
-    assert (stopped.exit_code, CliRunner().invoke(command.app, ["doctor"]).exit_code) == (1, 0)
+    assert (stopped.exit_code, CliRunner().invoke(app, ["doctor"]).exit_code) == (1, 0)
     page = io.StringIO()
     Console(file=page, width=100).print(doctor.table(rows))
     assert "[red]here[/red]" in page.getvalue() and "✗" in page.getvalue()

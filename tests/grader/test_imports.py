@@ -17,8 +17,9 @@ from course_lib.handin.validate import validated
 from grader import released
 from grader.__main__ import app
 from grader.judging import submission
-from grader.lms import imports, rejected
-from grader.lms.imports import NotAnExport, collect
+from grader.lms import exported, rejected
+from grader.lms.exported import NotAnExport
+from grader.lms.imports import collect
 
 UNIT = "04_memory_coalescing"
 NOTEBOOK = f"{UNIT}.ipynb"
@@ -229,7 +230,7 @@ def test_what_submission_makes_comes_in_as_it_was_saved(tmp_path):
     ],
 )
 def test_a_student_s_zip_that_holds_no_single_notebook_is_named(inside, remark, tmp_path, monkeypatch):
-    monkeypatch.setattr(imports, "MAX_FILE", 4_000_000)
+    monkeypatch.setattr(exported, "MAX_FILE", 4_000_000)
     content = inside if isinstance(inside, bytes) else zipped(tmp_path / "inner", inside).read_bytes()
     export = zipped(tmp_path / "export", {"ada/04.zip": content, f"ben/{NOTEBOOK}": "ben"})
     done = collect(export, UNIT, tmp_path / "home")
@@ -286,7 +287,7 @@ def test_of_two_with_the_same_time_the_one_that_was_renamed_for_the_other_counts
 
 
 def test_who_handed_in_something_else_is_remembered_until_a_notebook_comes_in(tmp_path, monkeypatch):
-    monkeypatch.setattr(imports, "MAX_FILE", 1_000_000)
+    monkeypatch.setattr(exported, "MAX_FILE", 1_000_000)
     home, folder = tmp_path / "class", "{}_assignsubmission_file"
     files = {
         f"{folder.format('Ada L_1')}/{NOTEBOOK}": released("05_tiling").read_bytes(),
@@ -386,7 +387,7 @@ def link(name, target):
     ],
 )
 def test_what_is_hostile_is_named_and_the_rest_imported(tmp_path, monkeypatch, name, content, remark):
-    monkeypatch.setattr(imports, "MAX_FILE", 4_000_000)
+    monkeypatch.setattr(exported, "MAX_FILE", 4_000_000)
     done = collect(zipped(tmp_path / "export", {f"ada/{NOTEBOOK}": "ada", name: content}), UNIT, tmp_path / "home")
     assert done.remarks == [remark] and done.students == ["ada"]
     assert handed_in(tmp_path / "home") == {"ada": "ada"}
@@ -394,7 +395,7 @@ def test_what_is_hostile_is_named_and_the_rest_imported(tmp_path, monkeypatch, n
 
 
 def test_a_zip_that_lies_about_sizes_is_read_no_further_than_allowed(tmp_path, monkeypatch):
-    monkeypatch.setattr(imports, "MAX_FILE", 1000)
+    monkeypatch.setattr(exported, "MAX_FILE", 1000)
     path = zipped(tmp_path / "export", {f"ada/{NOTEBOOK}": "ada", "eve/x.ipynb": "0" * 5000})
     data = path.read_bytes()
     assert data.count((5000).to_bytes(4, "little")) == 2
@@ -495,7 +496,7 @@ def test_what_is_no_export_is_a_sentence(tmp_path, what):
 
 
 def test_too_many_files_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(imports, "MAX_FILES", 3)
+    monkeypatch.setattr(exported, "MAX_FILES", 3)
     with pytest.raises(NotAnExport, match="more than 3 files"):
         collect(zipped(tmp_path / "export", PLAIN), UNIT, tmp_path / "home")
     folders = {f"a{number}/": "" for number in range(7)}
@@ -508,7 +509,7 @@ def test_too_many_files_are_refused(tmp_path, monkeypatch):
 
 
 def test_an_export_that_is_all_entries_is_counted_before_it_is_parsed(tmp_path, monkeypatch):
-    monkeypatch.setattr(imports, "MAX_FILES", 3)
+    monkeypatch.setattr(exported, "MAX_FILES", 3)
     source = zipped(tmp_path / "folders", {f"a{number}/": "" for number in range(7)})
 
     def parsed(self, *_) -> None:
@@ -520,7 +521,7 @@ def test_an_export_that_is_all_entries_is_counted_before_it_is_parsed(tmp_path, 
 
 
 def test_entries_of_a_students_zip_are_none_of_the_exports(tmp_path, monkeypatch):
-    monkeypatch.setattr(imports, "MAX_FILES", 3)
+    monkeypatch.setattr(exported, "MAX_FILES", 3)
     full = zipped(tmp_path / "full", {f"a{number}": "" for number in range(9)} | {"04.ipynb": "eve"})
     source = tmp_path / "export.zip"
     with zipfile.ZipFile(source, "w", zipfile.ZIP_STORED) as archive:
@@ -531,8 +532,8 @@ def test_entries_of_a_students_zip_are_none_of_the_exports(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("name", ["a/", "a", "a.ipynb", "__MACOSX/a"])
 def test_a_zip_that_is_all_entries_is_left_out_before_it_is_read(tmp_path, name):
-    count, name = imports.MAX_ENTRIES + 1, name.encode()
-    entry = imports.ENTRY + struct.pack("<4B4H3L5H2L", 20, 3, 20, *[0] * 8, len(name), *[0] * 6) + name
+    count, name = exported.MAX_ENTRIES + 1, name.encode()
+    entry = exported.ENTRY + struct.pack("<4B4H3L5H2L", 20, 3, 20, *[0] * 8, len(name), *[0] * 6) + name
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, len(entry) * count, 0, 0)
     (tmp_path / "export" / "eve").mkdir(parents=True)
     (tmp_path / "export" / "eve" / "work.zip").write_bytes(entry * count + end)

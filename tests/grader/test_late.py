@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from course_lib.exercises import find
 from grader import ROOT, exercises, nbgrader_config
-from grader.__main__ import app, show_gradebook
+from grader.__main__ import app
+from grader.command_line import show_gradebook
 from grader.gradebook import late, results
 from grader.gradebook.late import ByTheDay
 from grader.published import IMPORTS, solution_cell
@@ -216,7 +217,7 @@ def hand_in(home, unit, *exercises):
 GRADE = """
 import sys
 from pathlib import Path
-from grader.__main__ import grade
+from grader.commands.judging import grade
 for unit in sys.argv[2:]:
     grade(Path(sys.argv[1]), unit, workers=1, accept_risk=True, root=Path.cwd())
 """

@@ -74,7 +74,10 @@ def test_a_unit_begins_with_its_question_its_time_its_points_and_what_it_needs()
     page = covers.covered(TEXT, UNIT, known.values(), picture)
     question = covers.COVERS[UNIT].question
     assert page.index("# 04") < page.index(question) < page.index(picture) < page.index("**After this**")
-    assert f"<dd>{len(path)}</dd>" in page and f"<dd>{sum(exercise.minutes for exercise in path)} minutes</dd>" in page
+    assert (
+        f"<dd>{len(path)}</dd>" in page
+        and f"<dd>{sum(exercise.effort.minutes for exercise in path)} minutes</dd>" in page
+    )
     assert [unit[:2] for unit in covers.needed(TEXT)] == ["00", "01", "03"]
     assert covers.needed("You need Python.") == []
     notebook = v4.new_notebook(cells=[v4.new_markdown_cell(TEXT)])

@@ -91,15 +91,19 @@ def test_points_follow_minutes(unit):
     """Within a factor of two of the unit's own rate, so that no exercise is worth twice its time, or half."""
     exercises = grader.exercises(unit).values()
     path = [e for e in exercises if e.track == "path"]
-    rate = sum(e.points for e in path) / sum(e.minutes for e in path)
+    rate = sum(e.points for e in path) / sum(e.effort.minutes for e in path)
     odd = {
-        e.id: round(e.points / e.minutes / rate, 2) for e in exercises if not 0.5 <= e.points / e.minutes / rate <= 2
+        e.id: round(e.points / e.effort.minutes / rate, 2)
+        for e in exercises
+        if not 0.5 <= e.points / e.effort.minutes / rate <= 2
     }
     assert not odd
 
 
 def test_the_path_takes_no_more_time_than_the_course_says():
-    minutes = {unit: sum(e.minutes for e in grader.exercises(unit).values() if e.track == "path") for unit in ORDERED}
+    minutes = {
+        unit: sum(e.effort.minutes for e in grader.exercises(unit).values() if e.track == "path") for unit in ORDERED
+    }
     assert max(minutes.values()) <= 180, minutes  # 05: its matmul alone takes a reader an hour and a half
     assert sum(minutes.values()) <= 20 * 60, minutes
 

@@ -22,7 +22,7 @@ from course_lib.hardware.measurements import measured
 from course_lib.metadata import CellRun
 from course_lib.render.cells import VERDICT
 from grader import ROOT, exercises
-from grader import __main__ as command_line
+from grader.__main__ import app
 from grader.building import build, drawings, outputs
 from tritontrace.replay import wire
 
@@ -288,7 +288,7 @@ def test_widgets_stay_as_long_as_their_cell(course):
 def test_running_and_not_running_are_not_asked_for_at_once(capsys):
     from typer.testing import CliRunner
 
-    said = CliRunner().invoke(command_line.app, ["build", "--again", "--no-execute"])
+    said = CliRunner().invoke(app, ["build", "--again", "--no-execute"])
     assert said.exit_code and "take one of them" in said.output
 
 

@@ -13,13 +13,14 @@ from typer.testing import CliRunner
 import grader
 from course_lib.exercises import UNITS, find, twists
 from course_lib.handin import twists as mine
-from grader import __main__ as command
 from grader import published
+from grader.__main__ import app
 from grader.audit import twisted
 from grader.audit.samples import cell_of
 from grader.building import personal, student_copy
 from grader.cohort import frozen
 from grader.cohort.classroom import ClassGrader
+from grader.commands import judging as command
 from grader.gradebook import counts, results
 from grader.judging import judge as judging
 from grader.judging import submission
@@ -121,7 +122,7 @@ def test_one_notebook_alone_gets_the_verdict_of_the_class(home, monkeypatch):
     assert (
         len(list((home / "verdicts").glob("*.json"))) == kept
     )  # workers and a single judge keep it under the same key
-    alone = CliRunner().invoke(command.app, ["grade", str(grader.released(UNIT))])
+    alone = CliRunner().invoke(app, ["grade", str(grader.released(UNIT))])
     assert alone.exit_code == 1 and "--student" in alone.output
 
 
@@ -208,7 +209,7 @@ def test_the_table_of_codes_has_everybody(tmp_path, monkeypatch):
     rows = [*csv.DictReader(path.read_text().splitlines())]
     assert count == 2 and [row["student"] for row in rows] == ["ada", "ben"]
     assert rows[0]["email"] == "ada@x.org" and twists.read(rows[0]["code"]) == of_class.of_student(home, "ada")
-    said = CliRunner().invoke(command.app, ["twists", "--student", "ada", "--solutions"])
+    said = CliRunner().invoke(app, ["twists", "--student", "ada", "--solutions"])
     assert all(twist.asks in said.output for twist in of_class.of_student(home, "ada").tasks(UNIT).values())
 
 
@@ -218,10 +219,10 @@ def test_units_without_twists_and_units_with_marks_that_are_to_stay_are_refused(
     for words in (["twists", "01_tensors_and_strides"], ["twists", "--off"], ["twists", "06_fusion"]):
         frozen.note_export(home, UNIT)
         frozen.freeze(home, "06_fusion")
-        assert CliRunner().invoke(command.app, words).exit_code == 1
+        assert CliRunner().invoke(app, words).exit_code == 1
         assert of_class.units(home) == (UNIT,)
     frozen.thaw(home, UNIT)
-    assert CliRunner().invoke(command.app, ["twists", "--off"]).exit_code == 0 and of_class.units(home) == ()
+    assert CliRunner().invoke(app, ["twists", "--off"]).exit_code == 0 and of_class.units(home) == ()
 
 
 def test_a_notebook_of_ones_own_names_the_tasks_and_is_read_as_the_release(tmp_path):
@@ -250,7 +251,7 @@ def test_the_students_copy_and_the_packs_know_of_it(tmp_path, monkeypatch):
     assert not (tmp_path / "other" / "notebooks" / mine.CLASS.name).exists()
     student_copy.copy(grader.ROOT, tmp_path / "students", of_class.units(home))
     assert json.loads((tmp_path / "students" / "notebooks" / mine.CLASS.name).read_text()) == {"units": [UNIT]}
-    assert CliRunner().invoke(command.app, ["pack", "github", UNIT, "--repository", "a/b"]).exit_code == 1
+    assert CliRunner().invoke(app, ["pack", "github", UNIT, "--repository", "a/b"]).exit_code == 1
     gradescope.pack(UNIT, home, tmp_path / "pack.zip", accept_risk=True)
     with zipfile.ZipFile(tmp_path / "pack.zip") as pack:
         pack.extractall(tmp_path / "there")

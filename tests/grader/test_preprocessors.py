@@ -158,10 +158,9 @@ def test_everyone_is_graded_whatever_they_did_to_their_notebook(graded):
     assert {student for student, result in results.items() if result != "ok"} == {"no_notebook"}
     assert "No notebooks" in results["no_notebook"]
     for student in [*CLASS, *BROKEN]:
-        assert grades(course, student) == {
-            "toy-double-check": (10, 1.5, False),
-            "toy-root-check": (4, None, False),
-        }, student
+        assert grades(course, student) == {"toy-double-check": (10, 1.5, False), "toy-root-check": (4, None, False)}, (
+            student
+        )
 
 
 @pytest.mark.parametrize("student", [*CLASS, *BROKEN])

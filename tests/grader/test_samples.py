@@ -7,9 +7,9 @@ from nbgrader.api import Gradebook
 
 import grader
 from course_lib.exercises import UNITS, titles
-from grader.__main__ import grade
 from grader.audit import samples
 from grader.building import build
+from grader.commands.judging import grade
 
 ONE = "05_tiling"  # in `make test`; the others take minutes
 

@@ -244,11 +244,7 @@ def test_a_check_cell_that_a_hosted_notebook_took_the_id_of_is_not_missing(monke
     assert [sentence for _, sentence in read.flags] == ["`double` is defined in the cells 1, 3; cell 3 counts."]
     assert files.unit_of(bare) == toy.UNIT
     own = [*release, Cell(3, "code", check)]  # a second one of the student's is no check cell
-    assert [cell.grade_id for cell in Reading(own, [DOUBLE], release).cells] == [
-        "toy-double",
-        "toy-double-check",
-        "",
-    ]
+    assert [cell.grade_id for cell in Reading(own, [DOUBLE], release).cells] == ["toy-double", "toy-double-check", ""]
     reworded = Reading([*bare[:1], Cell(2, "code", f"{check};")], [DOUBLE], release)
     assert reworded.flags == [("toy.double", "The check cell of `toy.double` is missing.")]
 

@@ -32,7 +32,7 @@ def test_built_notebooks_match_their_source(unit):
 def test_an_exercise_is_complete(unit, exercise):
     assert exercise.points > 0 and exercise.points == int(exercise.points)
     assert len(hints_on(exercise.id)) == 3
-    assert 1 <= exercise.difficulty <= 5 and exercise.minutes > 0 and exercise.lines > 0
+    assert 1 <= exercise.effort.difficulty <= 5 and exercise.effort.minutes > 0 and exercise.effort.lines > 0
     groups = {case.group for case in exercise.cases}
     asked = {c.group for c in [*exercise.gates, *exercise.criteria] if hasattr(c, "group")}
     assert asked == groups, "a group of cases that nobody reads, or a criterion without cases"

@@ -65,11 +65,13 @@ def key(course, monkeypatch):
 
     def read():
         verdicts.code_version.cache_clear()
+        verdicts.checkout.cache_clear()
         return verdicts.key_of(find(f"{UNIT}.transpose"), [("<cell>", "def transpose(x): ...")], 1, verdicts.NO_GPU)
 
     yield read
     monkeypatch.undo()
     verdicts.code_version.cache_clear()
+    verdicts.checkout.cache_clear()
 
 
 def changed(course, key, file, old, new):
@@ -86,6 +88,15 @@ def changed(course, key, file, old, new):
 @pytest.mark.parametrize("what", MATTERS)
 def test_what_can_change_a_verdict_changes_its_key(course, key, what):
     assert changed(course, key, *MATTERS[what])
+
+
+@pytest.mark.parametrize("what", MATTERS)
+def test_workers_with_other_code_have_another_checkout(course, key, what):
+    def checkout():
+        verdicts.checkout.cache_clear()
+        return verdicts.checkout()
+
+    assert changed(course, checkout, *MATTERS[what])
 
 
 @pytest.mark.parametrize("what", SHOWN)

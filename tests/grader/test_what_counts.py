@@ -9,7 +9,7 @@ from nbgrader.api import Gradebook
 from toy import UNIT
 from typer.testing import CliRunner
 
-from grader import __main__ as command
+from grader.__main__ import app
 from grader.gradebook import counts, results
 from grader.gradebook.books import Books
 from grader.judging import submission
@@ -92,7 +92,7 @@ def test_exports_report_and_packs_say_which_maximum_they_use(home):
     assert {row[4] for row in exports.export(home, UNIT, "moodle").rows[1:]} == {10}
     assert report.of_class(home, UNIT, published=lambda id: "").total.out_of == 10
     assert counts.made(UNIT, rules_of(home, UNIT).counts).out_of == 10
-    told = CliRunner().invoke(command.app, ["export", UNIT])
+    told = CliRunner().invoke(app, ["export", UNIT])
     assert "maximum is 10 points" in told.output and "another 4 can be earned" in told.output
 
 
@@ -101,7 +101,7 @@ def test_what_cannot_be_is_one_sentence(home):
         with pytest.raises(ValueError, match=r"has no exercise|in two ways|Nothing would be left"):
             counts.set_rules(home, UNIT, ways)
     assert not (home / "counts.json").exists()
-    told = CliRunner().invoke(command.app, ["counts", UNIT, "--more", "toy.root"])
+    told = CliRunner().invoke(app, ["counts", UNIT, "--more", "toy.root"])
     assert told.exit_code == 0 and json.loads((home / "counts.json").read_text())[UNIT]["exercises"] == {
         "toy.root": "more"
     }

@@ -8,7 +8,7 @@ from types import ModuleType
 from nbgrader.converters import Autograde, GenerateFeedback
 
 import course_lib.exercises
-from course_lib.exercise import Criterion, Exercise, Finding, Verdict
+from course_lib.exercise import Criterion, Effort, Exercise, Finding, Verdict
 from grader import nbgrader_config
 from grader.building import build
 from grader.gradebook import converting
@@ -66,9 +66,7 @@ def exercise(name: str, points: float, bonus: float = 0) -> Exercise:
     return Exercise(
         id=f"toy.{name}",
         signature=f"{name}(x)",
-        minutes=1,
-        difficulty=1,
-        lines=1,
+        effort=Effort(minutes=1, lines=1, difficulty=1),
         cases=(),
         oracle=lambda x: x,
         kind="formula",

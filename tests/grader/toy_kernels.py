@@ -11,7 +11,7 @@ import torch
 import toy
 
 from course_lib.criteria import BuffersBelow, Compiles, Correct, TritonDidTheWork
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 
 GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
 EPS32 = torch.finfo(torch.float32).eps
@@ -49,9 +49,7 @@ def softmax_budget(expected, dtype, arguments):
 softmax = Exercise(
     id="toy.softmax",
     signature="softmax(x: (M, N)) -> (M, N)",
-    minutes=1,
-    difficulty=1,
-    lines=1,
+    effort=Effort(minutes=1, lines=1, difficulty=1),
     cases=[
         case("64 x 256", "plain", x=normal(64, 256)),
         case("7 x 100", "ragged", x=normal(7, 100, shift=-4.0)),
@@ -87,9 +85,7 @@ FP16 = torch.float16
 matmul = Exercise(
     id="toy.matmul",
     signature="matmul(a: (M, K), b: (K, N)) -> (M, N)",
-    minutes=1,
-    difficulty=1,
-    lines=1,
+    effort=Effort(minutes=1, lines=1, difficulty=1),
     cases=[
         case("64 x 128 x 96", "plain", a=normal(64, 128), b=normal(128, 96)),
         case("33 x 70 x 45", "ragged", a=normal(33, 70), b=normal(70, 45)),
@@ -127,9 +123,7 @@ def qkv(S, D, scale=1.0):
 attention = Exercise(
     id="toy.attention",
     signature="attention(q, k, v: (S, D)) -> (S, D), causal; D is 16, 32 or 64",
-    minutes=1,
-    difficulty=1,
-    lines=1,
+    effort=Effort(minutes=1, lines=1, difficulty=1),
     cases=[
         case("64 x 32", "plain", **qkv(64, 32)),
         case("77 x 16", "ragged", **qkv(77, 16)),

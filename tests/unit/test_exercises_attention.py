@@ -242,7 +242,7 @@ def test_the_whole_matrix_is_right_and_too_large():
 def test_a_mask_at_the_top_left_is_named():
     def top_left(q, k, v, causal=False, scale=None):
         o, lse = A.oracles.reference(q, k, v, causal, scale)
-        return A.mistakes.top_left(q, k, v, causal).to(q.dtype) if causal and q.shape != k.shape else o.to(
+        return A.forward_slips.top_left(q, k, v, causal).to(q.dtype) if causal and q.shape != k.shape else o.to(
             q.dtype
         ), lse.float()
 
@@ -332,11 +332,7 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
             "attention.merge.upside_down",
         ),
         ("merge", ("torch.where(m == -inf, 0, m)", "m"), "attention.merge.nan_of_two_empty_states"),
-        (
-            "tiled_attention",
-            ("range(-(-Nq // bm))", "range(Nq // bm)"),
-            "attention.attention_backward.last_queries",
-        ),
+        ("tiled_attention", ("range(-(-Nq // bm))", "range(Nq // bm)"), "attention.attention_backward.last_queries"),
         (
             "tiled_attention",
             ("else -(-Nk // bn)", "else Nk // bn"),

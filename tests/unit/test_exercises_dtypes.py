@@ -189,11 +189,7 @@ def test_a_rounded_sum_is_said_to_have_the_dtype_it_had(dtype):
     "name, evidence, word",
     [
         ("quantize_rows", raised("The size of tensor a (100) must match"), "scale_by_row"),
-        (
-            "round_to_bf16",
-            raised("value cannot be converted to type int without overflow"),
-            "no_int32",
-        ),
+        ("round_to_bf16", raised("value cannot be converted to type int without overflow"), "no_int32"),
         ("round_to_bf16", refused("lift_fresh"), "number_in_place"),
     ],
 )

@@ -432,16 +432,8 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
         ),
         (F.one_head, F.slips.lse_by(lambda m, l: m), "attention.attention.lse_is_the_maximum"),
         (F.one_head, lambda **call: F.oracles.attend(scale=1 / 32, **call), "attention.attention.a_scale_of_1_by_d"),
-        (
-            F.flash_attention_forward,
-            F.slips.of_a_power_of_2,
-            "flash.flash_attention_forward.a_scale_of_block_d",
-        ),
-        (
-            F.flash_attention_forward,
-            F.slips.lse_of_other_heads,
-            "flash.flash_attention_forward.lse_of_other_heads",
-        ),
+        (F.flash_attention_forward, F.slips.of_a_power_of_2, "flash.flash_attention_forward.a_scale_of_block_d"),
+        (F.flash_attention_forward, F.slips.lse_of_other_heads, "flash.flash_attention_forward.lse_of_other_heads"),
         *(
             (F.flash_attention_forward, F.slips.by_strides_of(*n), "flash.flash_attention_forward.strides_of_another")
             for n in ("vk", "kv")
@@ -458,11 +450,7 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
                 (F.walks.ends_with_the_first_row, "ends_with_the_first_row"),
             )
         ),
-        (
-            F.causal_one_head,
-            always_causal(F.walks.unseen_score_0(64, 32)),
-            "flash.causal_one_head.unseen_keys_score_0",
-        ),
+        (F.causal_one_head, always_causal(F.walks.unseen_score_0(64, 32)), "flash.causal_one_head.unseen_keys_score_0"),
         (F.flash_attention_forward, F.slips.first_keys, "flash.one_head.the_first_nq_keys_alone"),
         (F.sliding_window, F.slips.instead(window=None, causal=True), "flash.sliding_window.no_window"),
         (

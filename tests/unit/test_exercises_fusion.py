@@ -211,11 +211,7 @@ START, FACTOR = ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0"), ("tl.exp(m - m_new)"
     [
         ("softmax", ("p / tl.sum(p, axis=0)", "p / tl.sum(x, axis=0)"), "Divide it by the sum of p"),
         ("softmax", ("x.stride(0)", "x.stride(1)"), "rows lie x.stride(0) apart"),
-        (
-            "softmax",
-            ("triton.next_power_of_2(N)", "min(triton.next_power_of_2(N), 1024)"),
-            "columns from 1024 on",
-        ),
+        ("softmax", ("triton.next_power_of_2(N)", "min(triton.next_power_of_2(N), 1024)"), "columns from 1024 on"),
         ("online_softmax", START, "above all logits"),
         ("cross_entropy", FACTOR, "Does exp(m_new - m) multiply"),
         ("cross_entropy", ('other=-float("inf")', "other=0"), "each masked position adds exp(0 - m)"),

@@ -451,11 +451,7 @@ def over_a_block(x, weight, rstd, dy):
         ("rmsnorm_backward", over_a_block, "the_mean_over_the_block"),
         ("rmsnorm_backward", the_right("rmsnorm_backward"), ""),
         ("saved_bytes", lambda **c: R.oracles.kept_bytes(**c, inputs=True), "inputs_count"),
-        (
-            "saved_bytes",
-            lambda **c: min(R.oracles.kept_bytes(**c), 196608),
-            "keeps_nothing_and_meets_addresses_again",
-        ),
+        ("saved_bytes", lambda **c: min(R.oracles.kept_bytes(**c), 196608), "keeps_nothing_and_meets_addresses_again"),
         ("saved_bytes", R.oracles.kept_bytes, ""),
         ("saved_bytes", lambda **c: 5, ""),
     ],

@@ -149,10 +149,7 @@ PLACE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
         ([(PLACE, "tl.arange(0, BLOCK)")], "start.add_one.every_program_does_it_all"),
         ([(PLACE, "tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)")], "start.add_one.every_program_does_it_all"),
         ([(PLACE, "tl.program_id(0) + tl.arange(0, BLOCK)")], "start.fixed_copy.blocks_overlap"),
-        (
-            [(PLACE, "tl.program_id(0) // 2 * BLOCK + tl.arange(0, BLOCK)")],
-            "start.fixed_copy.blocks_overlap",
-        ),
+        ([(PLACE, "tl.program_id(0) // 2 * BLOCK + tl.arange(0, BLOCK)")], "start.fixed_copy.blocks_overlap"),
         ([(PLACE, f"({PLACE}) % n")], "criteria.race.lanes"),
         ([(PLACE, f"tl.minimum({PLACE}, n - 1)")], "criteria.race.lanes"),
     ],

@@ -81,8 +81,7 @@ def test_a_card_without_the_units_says_so():
 
 
 @pytest.mark.parametrize(
-    "arguments, word",
-    [((64, 64, 64, "fp4"), "fp4"), ((0, 1, 1), "m = 0"), ((1, 1, 1, "bf16", "H300"), "H300")],
+    "arguments, word", [((64, 64, 64, "fp4"), "fp4"), ((0, 1, 1), "m = 0"), ((1, 1, 1, "bf16", "H300"), "H300")]
 )
 def test_the_roofline_names_a_wrong_argument(arguments, word):
     with pytest.raises(ValueError, match=word):

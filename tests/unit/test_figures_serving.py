@@ -9,12 +9,7 @@ from course_lib import figures
 
 F = figures.serving
 
-PICTURES = {
-    "which_rows": (2, 3),
-    "explore_which_rows": (),
-    "prefill_and_decode": (),
-    "large_decoding": (),
-}
+PICTURES = {"which_rows": (2, 3), "explore_which_rows": (), "prefill_and_decode": (), "large_decoding": ()}
 
 
 def test_rows_by_hand():

@@ -57,7 +57,7 @@ def test_losses_are_torchs_and_a_broken_swap_in_is_not_used(picture):
 def test_the_text_is_sums_and_its_best_loss_is_known(tmp_path):
     lines = text.sums(500, seed=1).splitlines()
     assert all(sum(map(int, left.split("+"))) == int(right) for left, right in (line.split("=") for line in lines))
-    assert text.decode(text.encode("7+5=12\n")) == "7+5=12\n"
+    assert [text.VOCABULARY[token] for token in text.encode("7+5=12\n")] == [*"7+5=12\n"]
     path = text.write_tokens(tmp_path / "sums.bin", 100)
     assert path.stat().st_size == 2 * len(text.sums(100))
     assert 0.71 < text.best_loss() < 0.72

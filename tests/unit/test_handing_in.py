@@ -106,10 +106,7 @@ def broken(nb, cell):
     "change, sentence",
     [
         (renamed, "is defined in no cell; cell 45, its own, defines `transposed`. Call it `transpose` again."),
-        (
-            deleted,
-            'is defined in no cell, and its own is gone: reset("coalescing.transpose") brings that back.',
-        ),
+        (deleted, 'is defined in no cell, and its own is gone: reset("coalescing.transpose") brings that back.'),
         (text, "is defined in no cell: cell 45 is no code cell any more."),
         (broken, "The cell of transpose (cell 45) does not parse: line 2: expected an indented block"),
     ],

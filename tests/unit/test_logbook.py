@@ -52,7 +52,7 @@ def test_a_check_is_kept_and_shown(capsys):
 
 def test_nothing_yet_and_everything():
     path = [exercise for unit in progress().units for exercise in progress().on_path(unit)]
-    hours = sum(exercise.minutes for exercise in path) / 60
+    hours = sum(exercise.effort.minutes for exercise in path) / 60
     assert (
         progress().total.split()[:3] == ["0", "of", f"{sum(e.points for e in path):g}"]
         and f" {hours:.0f} hours" in progress().total
@@ -60,7 +60,7 @@ def test_nothing_yet_and_everything():
     first = next(iter(progress().units.values()))[0]
     assert (
         progress().next
-        == f'Next: "{titles.title(first.id)}" in {titles.of(next(iter(UNITS)))}, about {first.minutes} minutes.'
+        == f'Next: "{titles.title(first.id)}" in {titles.of(next(iter(UNITS)))}, about {first.effort.minutes} minutes.'
     )
     for exercises in progress().units.values():
         for exercise in exercises:
@@ -82,7 +82,7 @@ def test_in_a_unit_its_own_next_exercise_is_told_first(monkeypatch):
         entered(exercise.id, exercise.points)
     following = list(progress().units)[5]
     first = progress().units[following][0]
-    told = f'"{titles.title(first.id)}" in {titles.of(following)}, about {first.minutes} minutes.'
+    told = f'"{titles.title(first.id)}" in {titles.of(following)}, about {first.effort.minutes} minutes.'
     assert progress().next == f"All of {titles.of(unit)} is done. Next: {told}"
     monkeypatch.setenv("JPY_SESSION_NAME", "")
     assert progress().next.startswith("Next: ")

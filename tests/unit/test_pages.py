@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import grader
+from course_lib.exercise import Effort
 from course_lib.exercises import UNITS
 from course_lib.hardware import inductor
 from grader.building import index, units
@@ -43,16 +44,19 @@ def test_a_unit_s_minutes_and_exercises_reach_both_tables(tmp_path, monkeypatch)
     monkeypatch.setitem(units.TEACHES, "02_dtypes", ("02 dtypes", "what fits"))
     exercise = next(iter(grader.exercises("02_dtypes").values()))
     monkeypatch.setitem(
-        grader.exercises("02_dtypes"), "dtypes.more", dataclasses.replace(exercise, minutes=1000, track="more")
+        grader.exercises("02_dtypes"),
+        "dtypes.more",
+        dataclasses.replace(exercise, effort=Effort(1000, 1, 1), track="more"),
     )
     (tmp_path / "README.md").write_bytes((ROOT / "README.md").read_bytes())
     assert units.check(tmp_path) == [
         "README.md: its table of units is stale: `grader build --no-execute` writes it anew."
     ]
     units.write(tmp_path)
-    assert "\n| [02 dtypes](solutions/02_dtypes/02_dtypes.ipynb) | what fits | 4 | 45 | 6 | 1070 |\n" in (
-        tmp_path / "README.md"
-    ).read_text("utf-8")
+    assert (
+        "\n| [02 dtypes](solutions/02_dtypes/02_dtypes.ipynb) | what fits | 4\xa0·\xa045\xa0min | 6\xa0·\xa01070\xa0min |\n"
+        in (tmp_path / "README.md").read_text("utf-8")
+    )
     assert units.check(tmp_path) == []
     assert "\n| [02 dtypes](../02_dtypes/02_dtypes.ipynb) | what fits | 45 | 1070 |\n" in units.table_for_notebooks(
         "00_start_here"

@@ -72,7 +72,7 @@ def test_what_is_heard_is_what_is_seen_and_in_that_order():
         [
             "partly right | transpose, dense on both sides | 3 / 9 | points | The tail is missing.",
             *hints,
-            "failed | right on ragged shapes | 0 / 3 | out | is wrong | on <7 x 5> | first at [9, 3]",
+            "failed | right on ragged shapes | 0 / 3 | out | is wrong | (on <7 x 5>) | first at [9, 3]",
             "Map of the wrong elements, all of them in rows 10 to 25, columns 4 to 6",
             "columns 0 to 6, rows 0 to 25 from the top; filled: wrong",
             "partly | coalesced | 1 / 4 | 32 bytes | expected: 4 bytes",
@@ -151,8 +151,15 @@ def test_what_was_spent_is_drawn_beside_what_would_do():
     assert widths == [round(drawings.BAR * 10_240 / 98_304), drawings.BAR]
     assert drawings.in_times(spent) == ("9.6 times as many", "1.05 times are allowed")
     said = " ".join(Heard(html).said)
-    assert all(number in said for number in ("10,240 sectors", "98,304: 9.6 times as many", "1.05 times are allowed"))
+    assert all(
+        number in said for number in ("10,240 sectors", "98,304 sectors", "9.6 times as many", "1.05 times are allowed")
+    )
     assert "98,304 sectors" in render.text(verdict)
+
+
+def test_where_nothing_is_wasted_one_bar_says_so():
+    shown = Heard(drawings.bars(Spent("bytes", "moved", 4_096, 4_096, 4_300)))
+    assert [tag for tag, _ in shown.tags].count("svg") == 1 and " ".join(shown.said).count("4,096") == 1
 
 
 def test_the_line_stands_in_its_code_with_its_number():

@@ -36,6 +36,14 @@ from course_lib import check, trace
 assert gc.isenabled() and gc.get_freeze_count() > 100_000 and 2 not in searched, searched""")
 
 
+def test_names_load_no_exercises():
+    """`check` loads those of its own unit. `attempt` loaded four units more, for a twentieth of the time that torch takes."""
+    loaded("""import sys
+from course_lib import attempt, check, figures, gpu, hint, progress, trace
+from course_lib.exercises import UNITS
+assert not [each for each in sys.modules if each in {f"course_lib.exercises.{unit}" for unit in UNITS}]""")
+
+
 def test_gluon_is_loaded_by_what_asks_for_it():
     """Half as long as all else of Triton takes it to load, and one unit in fifteen uses it."""
     course = "from course_lib import check, figures, gpu, hint, progress, trace"

@@ -18,14 +18,5 @@ from course_lib.exercises.attention.tiles import causal_tiles, flash_bytes, merg
 
 EXERCISES = {
     exercise.id: exercise
-    for exercise in (
-        attention,
-        merge,
-        causal_tiles,
-        tiled_attention,
-        backward,
-        rotary,
-        claims,
-        flash_bytes,
-    )
+    for exercise in (attention, merge, causal_tiles, tiled_attention, backward, rotary, claims, flash_bytes)
 }

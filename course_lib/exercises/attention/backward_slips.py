@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from course_lib.exercises.attention.mistakes import each_sees_a_key, is_whole, of_tiles
-from course_lib.exercises.attention.oracles import seen
+from course_lib.exercises.attention.forward_slips import each_sees_a_key, is_whole, no_infinities, of_tiles, shares
+from course_lib.exercises.attention.oracles import gradients, seen
 
 SIZES = [(16, 16), (32, 32), (64, 64), (128, 128), (64, 32), (128, 64)]
 """Tiles of queries x keys that a kernel may have."""
@@ -181,3 +182,56 @@ def without(bm: int, bn: int, lost: Callable[[torch.Tensor, int], bool]) -> Chan
 def several(make: Callable[..., Change], sizes: Sequence[tuple[int, ...]], causal: bool | None = None, **how: Any):
     """Make a slip for each size of tiles."""
     return [slipped(make(*size, **how), causal) for size in sizes]
+
+
+def p_and_ds(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    do: torch.Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+    mask: torch.Tensor | None = None,
+    minus: float = 1.0,
+    weights: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute p and ds (..., Nq, Nk) in float64 with the right lse and delta, or with the change that an argument makes. mask: replaces the
+    right mask, which lse and delta still use. minus: how many times delta is subtracted. weights: scores -> p, instead of exp(s - lse)."""
+    right = seen(q.shape[-2], k.shape[-2], causal, q.device)
+    s, dp = shares(q, k, torch.ones_like(right), scale), do.double() @ v.double().mT
+    lse = s.masked_fill(~right, -math.inf).logsumexp(-1, keepdim=True)
+    p = torch.exp(s - torch.where(lse == -math.inf, math.inf, lse))
+    delta = (p * right * dp).sum(-1, keepdim=True)
+    p = (weights(s) if weights else p) * (right if mask is None else mask)
+    return p, p * (dp - minus * delta)
+
+
+def by_chain_rule(
+    minus: float = 1.0, edge: Callable[[int, int], int] | None = None, keys: int = 0, queries: int = 0, tile: int = 0
+):
+    """Make a wrong formula of the chain rule for (dq, dk, dv): `minus` times delta, or as below. None where scores are not mild.
+
+    edge(Nq, Nk)   the mask lets query i see the keys up to i + edge, although lse comes from the right mask
+    keys, queries  dq comes only from the last tile of this many keys; dk and dv only from the last tile of this many queries
+    tile           a softmax of each tile of this many keys replaces p
+    """
+
+    def wrong(q, k, v, do, causal=False, **_):
+        nq, nk = q.shape[-2], k.shape[-2]
+        if not each_sees_a_key(q, k, causal) or not no_infinities(q, k) or (edge and not causal) or (tile and causal):
+            return None
+        if edge and edge(nq, nk) == nk - nq:
+            return gradients(q, k, v, do, causal)  # what is wrong there is no such mistake
+        by_tile = (lambda s: torch.cat([torch.softmax(part, -1) for part in s.split(tile, -1)], -1)) if tile else None
+        mask = seen(nq, nk, False, q.device).tril(edge(nq, nk)) if edge else None
+        p, ds = p_and_ds(q, k, v, do, causal, None, mask, minus, by_tile)
+        q, k, do, ds = q.double(), k.double(), do.double(), ds / math.sqrt(q.shape[-1])
+        j, i = (start_of_last(n, tile) for n, tile in ((nk, keys), (nq, queries)))
+        return ds[..., j:] @ k[..., j:, :], ds[..., i:, :].mT @ q[..., i:, :], p[..., i:, :].mT @ do[..., i:, :]
+
+    return wrong
+
+
+def start_of_last(n: int, tile: int) -> int:
+    """Return the index at which the last tile of n begins; 0 if tile is 0."""
+    return (n - 1) // tile * tile if tile else 0

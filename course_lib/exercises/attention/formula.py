@@ -9,9 +9,10 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Numbers, Truths
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
 from course_lib.exercises.attention.criteria import ATTENTION, TENSORS, LargestBuffer
+from course_lib.exercises.attention.forward_slips import each_sees_a_key, no_infinities
 from course_lib.exercises.attention.gradient_mistakes import A_SECOND_SOFTMAX, CHAIN_RULE
 from course_lib.exercises.attention.mistakes import (
     FORMULA_SLIPS,
@@ -19,9 +20,7 @@ from course_lib.exercises.attention.mistakes import (
     TOP_LEFT,
     UNMASKED,
     UNSCALED,
-    each_sees_a_key,
     has_nan,
-    no_infinities,
     no_scale_on_the_way_back,
     starts_from_empty,
 )
@@ -73,10 +72,8 @@ claims = Exercise(
     id="attention.claims",
     signature="claims: dict[str, bool | int]",
     kind="values",
-    minutes=8,
-    difficulty=2,
+    effort=Effort(minutes=8, lines=10, difficulty=2),
     track="more",
-    lines=10,
     cases=[fixed("ten claims", "plain")],
     oracle=claims_checked,
     criteria=[Truths(4, say("attention.claims.title_truths")), Numbers(1, say("attention.claims.title_numbers"))],
@@ -108,10 +105,8 @@ def rounded(positions_too: bool) -> Callable[..., torch.Tensor | None]:
 rotary = Exercise(
     id="attention.rotary",
     signature="rotary(x: (..., N, D), positions: (N,), base=10000.0) -> (..., N, D) of the dtype of x",
-    minutes=15,
-    difficulty=2,
+    effort=Effort(minutes=15, lines=6, difficulty=2),
     track="more",
-    lines=6,
     cases=[
         Case("7 x 8", "plain", positions(7, d=8, places=from_zero)),
         Case("(2, 3, 5, 16)", "shapes", positions(2, 3, 5, d=16, places=from_zero)),
@@ -133,9 +128,7 @@ rotary = Exercise(
     mistakes=[
         Misconception(halves, say("attention.rotary.halves_as_pairs"), rotated),
         Misconception(
-            lambda x, positions, **_: rotated(x, -positions),
-            say("attention.rotary.the_other_way_round"),
-            rotated,
+            lambda x, positions, **_: rotated(x, -positions), say("attention.rotary.the_other_way_round"), rotated
         ),
         Misconception(rounded(positions_too=True), say("attention.rotary.rounded_positions"), rotated, each=True),
         Misconception(rounded(positions_too=False), say("attention.rotary.rounded_angles"), rotated, each=True),
@@ -146,9 +139,7 @@ attention = Exercise(
     id="attention.attention",
     signature="attention(q: (..., Nq, D), k, v: (..., Nk, D), causal=False, scale=None) -> o: (..., Nq, D), lse: (..., Nq) float32",
     without=["course_lib.workloads.torch_attention"],
-    minutes=20,
-    difficulty=2,
-    lines=12,
+    effort=Effort(minutes=20, lines=12, difficulty=2),
     cases=[
         Case("6 queries, 9 keys", "plain", qkv(6, 9, 8)),
         Case("(2, 3) heads, 5 queries, 11 keys", "ragged", qkv(5, 11, 16, lead=(2, 3))),
@@ -195,9 +186,7 @@ backward = Exercise(
     id="attention.attention_backward",
     signature="attention_backward(q, k, v, o, do, lse, causal: bool) -> dq, dk, dv",
     without=["torch.autograd.graph"],
-    minutes=35,
-    difficulty=5,
-    lines=30,
+    effort=Effort(minutes=35, lines=30, difficulty=5),
     cases=[
         Case("32 queries, 48 keys", "plain", with_backward(qkv(32, 48, 16), False)),
         Case(

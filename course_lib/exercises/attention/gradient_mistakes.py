@@ -8,6 +8,7 @@ from course_lib.catalogue import say
 from course_lib.exercises.attention.backward_slips import (
     SIZES,
     begins_a_tile_late,
+    by_chain_rule,
     delta_of_each_tile,
     ends_before_the_first_row,
     ends_with_the_first_row,
@@ -26,7 +27,6 @@ from course_lib.exercises.attention.mistakes import (
     NO_MASK_IN_A_TILE,
     NOT_AT_THE_BOTTOM_RIGHT,
     THE_OTHER_WAY,
-    by_chain_rule,
 )
 from course_lib.exercises.attention.oracles import gradients
 from course_lib.exercises.misconceptions import Misconception, Wrong
@@ -89,11 +89,7 @@ CHAIN_RULE = [
     of_dq(slipped(lambda x: x.dp - x.delta, False), say("attention.attention_backward.no_p")),
     *(of_dq(wrong, says) for wrong, says in OF_DS),
     of_dq(LSE_OF_OTHERS, LSE_OF_THE_FIRST_TILE, each=True),
-    of_dq(
-        by_chain_rule(edge=lambda nq, nk: nk),
-        say("attention.attention_backward.no_mask_and_all_tiles"),
-        each=True,
-    ),
+    of_dq(by_chain_rule(edge=lambda nq, nk: nk), say("attention.attention_backward.no_mask_and_all_tiles"), each=True),
     of_dq(UNMASKED, NO_MASK_IN_A_TILE, each=True, strict=True),
     *(
         Misconception(slip, say("attention.attention_backward.dv_is_not_masked"), gradients, 2, each=True)

@@ -10,9 +10,10 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import rearranged, states, tiled
 from course_lib.exercises.attention.criteria import ATTENTION, LargestBuffer, Products
+from course_lib.exercises.attention.forward_slips import no_infinities
 from course_lib.exercises.attention.mistakes import (
     INVERSE_D,
     LAST_KEYS,
@@ -28,7 +29,6 @@ from course_lib.exercises.attention.mistakes import (
     WALKS,
     has_nan,
     last_queries_unwritten,
-    no_infinities,
 )
 from course_lib.exercises.attention.oracles import (
     any_order,
@@ -46,9 +46,7 @@ from course_lib.mistakes import every, for_cases
 merge = Exercise(
     id="attention.merge",
     signature="merge(a, b) -> (m, l, acc), the state of both; each is (m: (...,), l: (...,), acc: (..., D))",
-    minutes=15,
-    difficulty=3,
-    lines=7,
+    effort=Effort(minutes=15, lines=7, difficulty=3),
     cases=[
         Case("10 queries", "plain", states(10)),
         Case("(2, 3, 5) queries", "plain", states(2, 3, 5, d=4)),
@@ -99,9 +97,7 @@ causal_tiles = Exercise(
     kind="formula",
     without=["course_lib.figures.attention"],
     called="for every program",
-    minutes=15,
-    difficulty=3,
-    lines=5,
+    effort=Effort(minutes=15, lines=5, difficulty=3),
     cases=[
         fixed("256 queries and keys, tiles of 64 x 32", "plain", programs=4, bm=64, bn=32, nq=256, nk=256),
         *tile_cases("plain", lambda qs, ks, nq, nk: qs == ks == 0 and nq == nk),
@@ -122,9 +118,7 @@ causal_tiles = Exercise(
 tiled_attention = Exercise(
     id="attention.tiled_attention",
     signature="tiled_attention(q, k, v, causal: bool, bm: int, bn: int) -> o: (..., Nq, D), lse: (..., Nq) float32",
-    minutes=35,
-    difficulty=4,
-    lines=30,
+    effort=Effort(minutes=35, lines=30, difficulty=4),
     cases=[
         Case("32 queries, 48 keys", "plain", tiled(32, 48, 16, 16, 16)),
         Case("(2, 3) heads, 37 queries, 50 keys", "ragged", tiled(37, 50, 16, 32, 24, lead=(2, 3), layout="heads")),
@@ -226,10 +220,8 @@ flash_bytes = Exercise(
     signature="flash_bytes(n, d, bm, bn, itemsize, causal) -> int",
     kind="formula",
     without=["course_lib.figures.attention"],
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=6, difficulty=3),
     track="more",
-    lines=6,
     cases=[
         fixed(f"n = {c[0]}, tiles of {c[2]} x {c[3]}{', causal' * c[5]}", group, **dict(zip(NAMES, c, strict=True)))
         for group, *c in ASKED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.criteria import roundings
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant
 
 KERNEL = """@triton.jit
@@ -37,10 +37,8 @@ break_transpose = Exercise(
     signature='breaking_inputs() -> a list of at most 3 dicts {"x": a tensor (M, N)}',
     kind="formula",
     called="for its inputs",
-    minutes=12,
-    difficulty=3,
+    effort=Effort(minutes=12, lines=5, difficulty=3),
     track="more",
-    lines=5,
     cases=[
         mutant("no column is masked", ("(rows < M) & (cols < N)", "rows < M")),
         mutant("rows packed", ("rows * stride_m", "rows * N")),

@@ -7,11 +7,8 @@ import itertools
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import (
-    Correct,
-    Holds,
-)
-from course_lib.exercise import Case, Exercise
+from course_lib.criteria import Correct, Holds
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.coalescing.oracles import passes, starts_sectors, traced
 from course_lib.mistakes import miscounted, on_exception
@@ -20,9 +17,7 @@ sectors_touched = Exercise(
     id="coalescing.sectors_touched",
     signature="sectors_touched(addresses: list[int], itemsize: int) -> int",
     kind="formula",
-    minutes=5,
-    difficulty=1,
-    lines=3,
+    effort=Effort(minutes=5, lines=3, difficulty=1),
     cases=[
         Case("32 neighbours", "strides", lambda g: {"addresses": [4 * i for i in range(32)], "itemsize": 4}),
         Case("stride 2", "strides", lambda g: {"addresses": [128 + 8 * i for i in range(32)], "itemsize": 4}),
@@ -55,10 +50,8 @@ strided_efficiency = Exercise(
     id="coalescing.strided_efficiency",
     signature="strided_efficiency(stride: int, itemsize: int) -> float",
     kind="formula",
-    minutes=5,
-    difficulty=2,
+    effort=Effort(minutes=5, lines=3, difficulty=2),
     track="more",
-    lines=3,
     cases=[
         *(fixed(f"float32, stride {s}", "float32", stride=s, itemsize=4) for s in (1, 2, 4, 8, 32)),
         *(
@@ -88,9 +81,7 @@ predictions = Exercise(
     id="coalescing.predictions",
     signature="predicted_sectors: dict[str, int]",
     kind="values",
-    minutes=5,
-    difficulty=2,
-    lines=5,
+    effort=Effort(minutes=5, lines=5, difficulty=2),
     cases=[fixed("five kernels", "plain")],
     oracle=lambda: {name: traced(**options).sectors for name, options in PROBES.items()},
     criteria=[Correct("plain", 5, say("coalescing.predictions.title_plain"))],
@@ -99,22 +90,10 @@ predictions = Exercise(
             {
                 ("neighbours", 32): say("coalescing.predictions.requests_not_sectors"),
                 ("every_fourth", 512): say("coalescing.predictions.every_fourth_float"),
-                (
-                    "every_fourth",
-                    1024,
-                ): say("coalescing.predictions.every_fourth"),
-                (
-                    "shifted",
-                    129,
-                ): say("coalescing.predictions.a_shift_costs_one_sector_in_all"),
-                (
-                    "shifted",
-                    128,
-                ): say("coalescing.predictions.shifted"),
-                (
-                    "half_masked",
-                    64,
-                ): say("coalescing.predictions.a_mask_saves_half"),
+                ("every_fourth", 1024): say("coalescing.predictions.every_fourth"),
+                ("shifted", 129): say("coalescing.predictions.a_shift_costs_one_sector_in_all"),
+                ("shifted", 128): say("coalescing.predictions.shifted"),
+                ("half_masked", 64): say("coalescing.predictions.a_mask_saves_half"),
                 ("column", 2): say("coalescing.predictions.a_column_is_one_request"),
                 ("column", 32): say("coalescing.predictions.column"),
             }
@@ -126,9 +105,7 @@ padded_stride = Exercise(
     id="coalescing.padded_stride",
     signature="padded_stride(n: int, itemsize: int) -> int",
     kind="formula",
-    minutes=5,
-    difficulty=1,
-    lines=2,
+    effort=Effort(minutes=5, lines=2, difficulty=1),
     cases=[
         *(
             fixed(f"{n} elements of {b} bytes", "plain", n=n, itemsize=b)
@@ -147,19 +124,13 @@ divergence_passes = Exercise(
     id="coalescing.divergence_passes",
     signature="divergence_passes(taken: list[bool], warp: int = 32) -> int",
     kind="formula",
-    minutes=5,
-    difficulty=1,
+    effort=Effort(minutes=5, lines=2, difficulty=1),
     track="more",
-    lines=2,
     cases=[
         Case("two that agree", "whole warps", lambda g: {"taken": [True] * 32 + [False] * 32}),
         Case("every other lane", "whole warps", lambda g: {"taken": [i % 2 == 0 for i in range(128)]}),
         Case("one lane of 64", "whole warps", lambda g: {"taken": [i == 40 for i in range(64)]}),
-        Case(
-            "drawn lanes",
-            "whole warps",
-            lambda g: {"taken": (torch.rand(256, generator=g) < 0.03).tolist()},
-        ),
+        Case("drawn lanes", "whole warps", lambda g: {"taken": (torch.rand(256, generator=g) < 0.03).tolist()}),
         Case("50 threads", "short warps", lambda g: {"taken": [i < 40 for i in range(50)]}),
         Case("warps of 8", "short warps", lambda g: {"taken": [i < 20 for i in range(61)], "warp": 8}),
         Case("40 that agree", "short warps", lambda g: {"taken": [True] * 40}),

@@ -6,7 +6,7 @@ from functools import partial
 
 from course_lib.catalogue import say
 from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, copy_bytes, sum_budget
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import FP16, Drawing, against_copy, cases_of
 from course_lib.exercises.coalescing.cases import gather_bytes, matrix, matrix_and_index, pairs, read_bytes
 from course_lib.exercises.coalescing.mistakes import (
@@ -27,9 +27,7 @@ from course_lib.mistakes import on_fault, on_race, row_by_row_into_columns
 row_copy = Exercise(
     id="coalescing.row_copy",
     signature="row_copy(x: (M, N), column stride 1) -> (M, N), contiguous",
-    minutes=15,
-    difficulty=3,
-    lines=10,
+    effort=Effort(minutes=15, lines=10, difficulty=3),
     cases=cases_of(
         plain=[matrix(256, 128)],
         ragged=[matrix(1, 1), matrix(37, 1031), matrix(203, 7, FP16)],
@@ -52,9 +50,7 @@ row_copy = Exercise(
 gather_rows = Exercise(
     id="coalescing.gather_rows",
     signature="gather_rows(x: (M, N), column stride 1, index: (K,) int64) -> (K, N)",
-    minutes=10,
-    difficulty=2,
-    lines=13,
+    effort=Effort(minutes=10, lines=13, difficulty=2),
     cases=[
         Case("256 of 300 rows", "plain", matrix_and_index(300, 256, 256)),
         Case("1 of 1", "ragged", matrix_and_index(1, 1, 1)),
@@ -88,9 +84,7 @@ gather_rows = Exercise(
 transpose = Exercise(
     id="coalescing.transpose",
     signature="transpose(x: (M, N), any strides) -> (N, M), contiguous",
-    minutes=25,
-    difficulty=3,
-    lines=10,
+    effort=Effort(minutes=25, lines=10, difficulty=3),
     cases=cases_of(
         plain=[matrix(256, 128)],
         ragged=[matrix(1, 1), matrix(130, 33), matrix(7, 200, FP16)],
@@ -120,9 +114,7 @@ SUMS = sum_budget(lambda x: x.double().abs().sum(0), lambda x: x.shape[0])
 column_sum = Exercise(
     id="coalescing.column_sum",
     signature="column_sum(x: (M, N), column stride 1) -> (N,) float32",
-    minutes=30,
-    difficulty=4,
-    lines=20,
+    effort=Effort(minutes=30, lines=20, difficulty=4),
     cases=cases_of(
         plain=[matrix(512, 256)],
         ragged=[matrix(1, 1), matrix(37, 300), matrix(1201, 33, layout="window")],
@@ -157,10 +149,8 @@ column_sum = Exercise(
 deinterleave = Exercise(
     id="coalescing.deinterleave",
     signature="deinterleave(x: (2 N,), contiguous) -> (N,), (N,)",
-    minutes=10,
-    difficulty=3,
+    effort=Effort(minutes=10, lines=11, difficulty=3),
     track="more",
-    lines=11,
     cases=cases_of(
         plain=[pairs(4096)],
         ragged=[pairs(1), pairs(777), pairs(5001)],

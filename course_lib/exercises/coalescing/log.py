@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.exercise import Effort
 from course_lib.exercises.coalescing.cases import matrix
 from course_lib.exercises.rounds import Task, work_log
 
@@ -42,7 +43,5 @@ transpose_log = work_log(
     oracle=lambda x: x.T.contiguous().double(),
     budget=None,
     called="transpose(x: (M, N), contiguous, float32) -> (N, M), contiguous",
-    minutes=30,
-    lines=35,
-    difficulty=3,
+    effort=Effort(minutes=30, lines=35, difficulty=3),
 )

@@ -25,11 +25,4 @@ LANES = {
 
 _, SEALED = shipped("coalescing")
 
-name_lanes = name_pictures(
-    "coalescing.name_lanes",
-    "named_lanes",
-    "six requests",
-    SEALED,
-    CAUSES,
-    minutes=5,
-)
+name_lanes = name_pictures("coalescing.name_lanes", "named_lanes", "six requests", SEALED, CAUSES, minutes=5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.dtypes.cases import drawn_patterns, numbers_of, patterns, specials
 from course_lib.exercises.dtypes.mistakes import no_hidden_one, renamed, times, upside_down
@@ -16,10 +16,8 @@ decode_float = Exercise(
     signature="decode_float(patterns: list[int], exponent_bits: int, mantissa_bits: int) -> list[float]",
     kind="formula",
     without=["course_lib.figures.dtypes"],
-    minutes=20,
-    difficulty=2,
+    effort=Effort(minutes=20, lines=14, difficulty=2),
     track="more",
-    lines=14,
     cases=[
         Case("float16, normal numbers", "normal", drawn_patterns(5, 10, range(1, 31))),
         Case("tf32, normal numbers", "normal", drawn_patterns(8, 10, range(1, 255))),
@@ -44,10 +42,8 @@ ulp = Exercise(
     signature="ulp(x: float, dtype: str) -> float",
     kind="formula",
     without=["course_lib.figures.dtypes"],
-    minutes=10,
-    difficulty=2,
+    effort=Effort(minutes=10, lines=4, difficulty=2),
     track="more",
-    lines=4,
     cases=[
         *(fixed(f"1.0 in {d}", "plain", x=1.0, dtype=d) for d in ("float16", "bfloat16")),
         Case("a float16", "plain", numbers_of("float16", 2.0**-10, 2.0**14)),
@@ -79,9 +75,7 @@ predictions = Exercise(
     id="dtypes.predictions",
     signature="predicted: dict[str, float]",
     kind="values",
-    minutes=10,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=10, lines=6, difficulty=2),
     cases=[fixed("six programs", "plain")],
     oracle=outcomes,
     criteria=[Correct("plain", 6, say("dtypes.predictions.title_plain"))],
@@ -111,10 +105,8 @@ relu_intensity = Exercise(
     id="dtypes.relu_intensity",
     signature="relu_intensity(dtype: str) -> float",
     kind="formula",
-    minutes=5,
-    difficulty=1,
+    effort=Effort(minutes=5, lines=2, difficulty=1),
     track="more",
-    lines=2,
     cases=[
         *(fixed(d, "plain", dtype=d) for d in ("float32", "float16", "bfloat16")),
         *(fixed(d, "small", dtype=d) for d in ("float8_e4m3fn", "float8_e5m2")),

@@ -10,7 +10,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Correct, Holds, sum_budget
-from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercise import Case, Effort, Exercise, Trial
 from course_lib.exercises.cases import ARITHMETIC, INTEGERS
 from course_lib.exercises.dtypes.cases import (
     bits_of_numbers,
@@ -89,10 +89,8 @@ def rounds_as(added: int, sentence: str, less_where_odd: int = 0) -> MistakeMatc
 round_to_bf16 = Exercise(
     id="dtypes.round_to_bf16",
     signature="round_to_bf16(x: (n,) int32, bits of float32) -> (n,) int32, bits whose lower 16 are 0",
-    minutes=20,
-    difficulty=4,
+    effort=Effort(minutes=20, lines=5, difficulty=4),
     track="more",
-    lines=5,
     cases=[
         Case("1000 numbers", "plain", bits_of_numbers(1000)),
         Case("500 numbers of all sizes", "plain", bits_of_numbers(500, powers=30)),
@@ -133,9 +131,7 @@ def rounded_at_the_end(trials: Sequence[Trial]) -> str:
 half_sum = Exercise(
     id="dtypes.half_sum",
     signature="half_sum(x: (M, N) float16) -> (M,) float32, the sum of each row",
-    minutes=5,
-    difficulty=2,
-    lines=1,
+    effort=Effort(minutes=5, lines=1, difficulty=2),
     cases=[
         Case("16 x 100", "plain", normal(16, 100, dtype=torch.float16)),
         Case("16 x 5000 around 1", "long", normal(16, 5000, dtype=torch.float16, mean=1)),
@@ -171,9 +167,7 @@ def logsumexp_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict
 stable_logsumexp = Exercise(
     id="dtypes.stable_logsumexp",
     signature="stable_logsumexp(x: (M, N) float32 or float16) -> (M,) float32, log(sum(exp(row)))",
-    minutes=15,
-    difficulty=3,
-    lines=5,
+    effort=Effort(minutes=15, lines=5, difficulty=3),
     cases=[
         Case("7 x 100", "plain", logits(7, 100)),
         Case("5 x 33 around 1000", "large", logits(5, 33, mean=1000)),
@@ -192,19 +186,14 @@ stable_logsumexp = Exercise(
         Correct("masked", 2, say("dtypes.stable_logsumexp.title_masked")),
         Correct("float16", 2, say("dtypes.stable_logsumexp.title_float16")),
     ],
-    mistakes=[
-        any_of(torch.isinf, ("large",), say("dtypes.stable_logsumexp.no_maximum")),
-        nan_where_all_is_masked,
-    ],
+    mistakes=[any_of(torch.isinf, ("large",), say("dtypes.stable_logsumexp.no_maximum")), nan_where_all_is_masked],
 )
 
 quantize_rows = Exercise(
     id="dtypes.quantize_rows",
     signature="quantize_rows(x: (M, N) float32) -> q: (M, N) int8, scale: (M,) float32",
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=4, difficulty=3),
     track="more",
-    lines=4,
     cases=[
         Case("8 x 100", "plain", normal(8, 100)),
         Case("1 x 1", "plain", normal(1, 1)),
@@ -220,9 +209,5 @@ quantize_rows = Exercise(
         Holds(least_step, 2, say("dtypes.quantize_rows.title_least_step"), "sizes"),
         Holds(zeros_stay, 1, say("dtypes.quantize_rows.title_zeros"), "zeros"),
     ],
-    mistakes=[
-        wraps_around,
-        cut_off,
-        on_exception("The size of tensor a", say("dtypes.quantize_rows.scale_by_row")),
-    ],
+    mistakes=[wraps_around, cut_off, on_exception("The size of tensor a", say("dtypes.quantize_rows.scale_by_row"))],
 )

@@ -8,7 +8,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import Drawing, against_copy
 from course_lib.exercises.dtypes.cases import sizes
 from course_lib.exercises.dtypes.mistakes import any_of, if_plain_is_right
@@ -26,9 +26,7 @@ def square_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[st
 scaled_square = Exercise(
     id="dtypes.scaled_square",
     signature="scaled_square(x: (n,), scale: float) -> (n,) of the dtype of x: scale * x * x",
-    minutes=15,
-    difficulty=3,
-    lines=10,
+    effort=Effort(minutes=15, lines=10, difficulty=3),
     cases=[
         Case("4096", "plain", sizes(4096, 0.5, 2, torch.float32, 0.7)),
         Case("1", "ragged", sizes(1, 0.5, 2, torch.float32, 3.0)),

@@ -7,7 +7,7 @@ import math
 import torch
 
 from course_lib.catalogue import say
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 
 KERNEL = """@triton.jit
@@ -83,10 +83,8 @@ break_attention = Exercise(
     signature='breaking_inputs() -> a list of at most 3 dicts {"q": (N, D), "k": (S, D), "v": (S, D), "causal": bool}',
     kind="formula",
     called="for its inputs",
-    minutes=20,
-    difficulty=4,
+    effort=Effort(minutes=20, lines=10, difficulty=4),
     track="more",
-    lines=10,
     cases=[
         mutant("m begins at 0", ('tl.full((BLOCK,), -float("inf"), tl.float32)', "tl.zeros((BLOCK,), tl.float32)")),
         mutant("acc is not corrected", ("acc * alpha[:, None]", "acc")),

@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.exercise import Effort
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.cases import FP16
 from course_lib.exercises.flash.oracles import kernel_budget, only_o
@@ -61,14 +62,9 @@ def first_attention(q, k, v):
 attention_log = work_log(
     "flash.attention_log",
     Task(first_attention, lambda q, k, v: {"Nq": q.shape[0], "Nk": k.shape[0], "D": q.shape[1]}),
-    {
-        "256 queries, 128 keys": qkv(256, 128, 64, FP16),
-        "128 queries, 384 keys": qkv(128, 384, 64, FP16),
-    },
+    {"256 queries, 128 keys": qkv(256, 128, 64, FP16), "128 queries, 384 keys": qkv(128, 384, 64, FP16)},
     oracle=only_o,
     budget=kernel_budget,
     called="attention(q: (Nq, D), k: (Nk, D), v: (Nk, D), contiguous, float16, D = 64) -> o: (Nq, D); Nq, Nk are multiples of 64",
-    minutes=40,
-    lines=60,
-    difficulty=4,
+    effort=Effort(minutes=40, lines=60, difficulty=4),
 )

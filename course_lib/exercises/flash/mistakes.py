@@ -265,12 +265,7 @@ POWERS_OF_2 = slip(
     times=30,  # a scale of (2D)^-0.5 is 0.7071 of the right one, and ln 2 is 0.6931
 )
 BASES = [
-    slip(
-        lse_by(lambda m, l: (m + l.log()) / math.log(2)),
-        LSE_IN_BASE_2,
-        place=1,
-        each=True,
-    ),
+    slip(lse_by(lambda m, l: (m + l.log()) / math.log(2)), LSE_IN_BASE_2, place=1, each=True),
     *(
         slip(lse_by(mixed), say("flash.one_head.half_of_lse_in_base_2"), place=1, each=True)
         for mixed in (lambda m, l: m + l.log2(), lambda m, l: m / math.log(2) + l.log())
@@ -314,9 +309,7 @@ MISSING_KEYS = slip(
     each=True,
 )
 LAST_KEYS = slip(
-    other_keys(lambda nk, tile: nk // tile * tile),
-    say("flash.grouped_attention.only_whole_tiles_of_keys"),
-    each=True,
+    other_keys(lambda nk, tile: nk // tile * tile), say("flash.grouped_attention.only_whole_tiles_of_keys"), each=True
 )
 NOT_RESCALED = [
     slip(in_tiles(**how), say(f"flash.online_update.{what}"), each=True)
@@ -376,9 +369,6 @@ NAN_AT_ONCE = in_bounds(
 )
 OVERFLOW = in_bounds(has_nan(["hard"], say("flash.causal_one_head.no_maximum")))
 OVERFLOW_OF_SHARES = in_bounds(has_nan(["hard"], say("flash.flash_decode.no_maximum_of_the_shares")))
-VIEWS = [
-    on_exception("view size is not compatible", say("flash.flash_attention_forward.views")),
-    copied,
-]
+VIEWS = [on_exception("view size is not compatible", say("flash.flash_attention_forward.views")), copied]
 RACE = on_race(say("flash.flash_attention_forward.one_batch_alone"))
 RACE_IN_ONE_HEAD = on_race(say("flash.one_head.a_tile_for_each_program"))

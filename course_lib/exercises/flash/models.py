@@ -6,7 +6,7 @@ import math
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, DotFlops, Launches, Programs, Rereads, Speed, Traffic
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.cases import grouped, one_token
@@ -45,10 +45,8 @@ from course_lib.exercises.flash.oracles import causal_budget, decoded, kernel_bu
 sliding_window = Exercise(
     id="flash.sliding_window",
     signature="sliding_window(q, k, v: (H, N, D), contiguous, window: int) -> o: (H, N, D)",
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=35, difficulty=3),
     track="more",
-    lines=35,
     cases=[
         Case("2 heads of 128, window 32, float16", "plain", qkv(128, 128, 32, FP16, lead=(2,), window=32)),
         Case("100 tokens, window 1", "ragged", qkv(100, 100, 32, FP16, lead=(2,), window=1)),
@@ -92,10 +90,8 @@ sliding_window = Exercise(
 grouped_attention = Exercise(
     id="flash.grouped_attention",
     signature="grouped_attention(q: (Hq, Nq, D), k, v: (Hkv, Nk, D), contiguous, causal: bool) -> o: (Hq, Nq, D)",
-    minutes=20,
-    difficulty=4,
+    effort=Effort(minutes=20, lines=35, difficulty=4),
     track="more",
-    lines=35,
     cases=[
         Case("4 heads for 2, 32 queries, 64 keys", "plain", grouped(2, 2, 32, 64, 32, causal=False)),
         Case("6 heads for 2, 13 queries, 50 keys, bfloat16", "ragged", grouped(2, 3, 13, 50, 32, BF16, causal=False)),
@@ -159,10 +155,8 @@ def cache_bytes(q, k, v, splits: int) -> int:
 flash_decode = Exercise(
     id="flash.flash_decode",
     signature="flash_decode(q: (Hq, D), k, v: (Hkv, Nk, D), contiguous, splits: int) -> o: (Hq, D)",
-    minutes=50,
-    difficulty=4,
+    effort=Effort(minutes=50, lines=60, difficulty=4),
     track="more",
-    lines=60,
     cases=[
         Case("8 heads for 2, 256 keys, 4 shares", "plain", one_token(2, 4, 256, 32, 4)),
         Case("6 heads for 2, 333 keys, 3 shares, bfloat16", "ragged", one_token(2, 3, 333, 32, 3, BF16)),

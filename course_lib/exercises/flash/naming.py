@@ -16,10 +16,4 @@ CAUSES = {
 # of each patch of 4 x 4 weights the share that is wrong, in tenths; there are 100 queries and 100 keys, tiles are 32 x 32
 MAPS, SEALED = shipped("flash")
 
-name_maps = name_pictures(
-    "flash.name_maps",
-    "named_maps",
-    "six maps",
-    SEALED,
-    CAUSES,
-)
+name_maps = name_pictures("flash.name_maps", "named_maps", "six maps", SEALED, CAUSES)

@@ -10,7 +10,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, DotFlops, Launches, Traffic
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.criteria import GATES, least_bytes, least_flops, tiles_flops
@@ -73,10 +73,8 @@ def tf32_of_all(**call: Any) -> list[torch.Tensor]:
 varlen = Exercise(
     id="flash.varlen",
     signature="varlen(q, k, v: (H, T, D), contiguous, offsets: (S + 1,) int32, longest: int) -> o: (H, T, D)",
-    minutes=25,
-    difficulty=4,
+    effort=Effort(minutes=25, lines=35, difficulty=4),
     track="more",
-    lines=35,
     cases=[
         Case("2 heads, 100, 32 and 64 tokens, float16", "plain", packed((64, 32, 100), 2, 32)),
         Case("one sequence of 37, bfloat16", "ragged", packed((37,), 2, 32, BF16)),
@@ -105,20 +103,14 @@ varlen = Exercise(
     mistakes=[
         on_race(say("flash.varlen.past_an_empty_text")),
         Misconception(
-            lambda q, k, v, **_: attend_causal(q, k, v).o,
-            say("flash.varlen.sees_the_texts_before"),
-            attend_packed,
+            lambda q, k, v, **_: attend_causal(q, k, v).o, say("flash.varlen.sees_the_texts_before"), attend_packed
         ),
         Misconception(in_each(lambda **own: attend(**own).o), say("flash.varlen.not_causal"), attend_packed),
         Misconception(
-            in_each(lambda **own: attend(**own, causal=True, scale=1.0).o),
-            say("flash.varlen.no_scale"),
-            attend_packed,
+            in_each(lambda **own: attend(**own, causal=True, scale=1.0).o), say("flash.varlen.no_scale"), attend_packed
         ),
         Misconception(
-            in_each(lambda **own: undivided(**own, causal=True)),
-            say("flash.one_head.forgets_to_divide"),
-            attend_packed,
+            in_each(lambda **own: undivided(**own, causal=True)), say("flash.one_head.forgets_to_divide"), attend_packed
         ),
         unstored,
         OVERFLOW,

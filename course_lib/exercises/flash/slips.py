@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.common_mistakes import viewed
-from course_lib.exercises.attention.mistakes import walk
+from course_lib.exercises.attention.forward_slips import walk
 from course_lib.exercises.attention.oracles import Forward
 from course_lib.exercises.cases import FP32
 from course_lib.exercises.flash.oracles import attend, means, oracle_of, visible

@@ -10,7 +10,7 @@ import torch
 from course_lib.catalogue import say
 from course_lib.criteria import Coalesced, Correct, DotFlops, Launches, Rereads, Traffic, TritonDidTheWork
 from course_lib.evidence import Evidence
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.attention.oracles import moved_bytes, tiles_of
 from course_lib.exercises.cases import BF16, FP16, fixed
@@ -83,9 +83,7 @@ predictions = Exercise(
     id="flash.predictions",
     signature="predictions: dict[str, int]",
     kind="values",
-    minutes=5,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=5, lines=6, difficulty=2),
     cases=[fixed("six numbers", "plain")],
     oracle=counted,
     criteria=[Correct("plain", 3, say("flash.predictions.title_plain"))],
@@ -145,9 +143,7 @@ online_update = Exercise(
     entry="weighted_mean",
     given=("weighted_mean_kernel", "weighted_mean"),
     signature="online_update(m, l, acc, s, v) -> m, l, acc, called by weighted_mean(s: (M, N), v: (N, D)) -> o, lse",
-    minutes=15,
-    difficulty=3,
-    lines=7,
+    effort=Effort(minutes=15, lines=7, difficulty=3),
     cases=[
         Case("64 rows of 128 scores, float16", "plain", scored(64, 128, 32, FP16)),
         Case("1 row of 5", "ragged", scored(1, 5, 16)),
@@ -195,9 +191,7 @@ online_update = Exercise(
 one_head = Exercise(
     id="flash.one_head",
     signature="one_head(q: (Nq, D), k: (Nk, D), v: (Nk, D), contiguous) -> o: (Nq, D), lse: (Nq,) float32",
-    minutes=25,
-    difficulty=3,
-    lines=30,
+    effort=Effort(minutes=25, lines=30, difficulty=3),
     cases=[
         Case("64 queries, 128 keys, float16", "plain", qkv(64, 128, 32, FP16)),
         Case("37 queries, 50 keys, bfloat16", "ragged", qkv(37, 50, 32, BF16)),
@@ -251,9 +245,7 @@ one_head = Exercise(
 causal_one_head = Exercise(
     id="flash.causal_one_head",
     signature="causal_one_head(q: (Nq, D), k, v: (Nk, D), contiguous, Nk >= Nq) -> o: (Nq, D), lse: (Nq,) float32",
-    minutes=20,
-    difficulty=4,
-    lines=45,
+    effort=Effort(minutes=20, lines=45, difficulty=4),
     cases=[
         Case("128 queries and keys, float16", "plain", qkv(128, 128, 32, FP16)),
         Case("37 queries and keys, bfloat16", "ragged", qkv(37, 37, 32, BF16)),

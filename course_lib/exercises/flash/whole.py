@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, Launches, Speed, Traffic
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.cases import backwards, by_columns, heads, one_of_each_head
 from course_lib.exercises.flash.criteria import GATES, heads_of, least_bytes, least_flops, tiles_flops
@@ -53,9 +53,7 @@ def torchs_flash(q, k, v, causal, **_: Any) -> Callable[[], object]:
 flash_attention_forward = Exercise(
     id="flash.flash_attention_forward",
     signature="flash_attention_forward(q: (..., Nq, D), k, v: (..., Nk, D), causal=False, scale=None) -> o, lse: (..., Nq) float32",
-    minutes=80,
-    difficulty=5,
-    lines=75,
+    effort=Effort(minutes=80, lines=75, difficulty=5),
     cases=[  # few sizes of heads: the grader compiles every kernel for each, for two GPUs
         Case("(2, 2) heads of 64 queries and keys, float16", "plain", heads(64, 64, 32, lead=(2, 2))),
         Case("37 queries, 50 keys", "ragged", heads(37, 50, 32)),
@@ -84,9 +82,7 @@ flash_attention_forward = Exercise(
         Case("large scores", "hard", heads(24, 170, 32, BF16, scores="large")),
         Case("rising scores, float32", "hard", heads(24, 270, 32, FP32, scores="rising", v_mean=20.0, lead=())),
         Case(
-            "scores that fall by 340",
-            "hard",
-            backwards(heads(24, 270, 32, FP32, scores="rising", scale=1.0, lead=())),
+            "scores that fall by 340", "hard", backwards(heads(24, 270, 32, FP32, scores="rising", scale=1.0, lead=()))
         ),
         Case("one score of 80, at the last key", "hard", heads(24, 257, 32, scores="last")),
         Case("scores near -200, causal", "hard", heads(150, 170, 32, scores="low", causal=True)),

@@ -7,7 +7,7 @@ import math
 import torch
 
 from course_lib.catalogue import say
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 from course_lib.workloads.gradients import dotted
 
@@ -116,10 +116,8 @@ break_gradients = Exercise(
     signature='breaking_inputs() -> a list of at most 3 dicts {"q": (N, D), "k": (S, D), "v": (S, D), "do": (N, D), "causal": bool}',
     kind="formula",
     called="for its inputs",
-    minutes=25,
-    difficulty=4,
+    effort=Effort(minutes=25, lines=10, difficulty=4),
     track="more",
-    lines=10,
     cases=[
         mutant("the walk begins at the program's own number", ("first + N - S, 0)", "first, 0)")),
         mutant(

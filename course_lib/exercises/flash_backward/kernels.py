@@ -8,7 +8,7 @@ from functools import partial
 
 from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Traffic
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32, Drawing, against_copy
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash.criteria import GATES, TILE
@@ -43,9 +43,7 @@ from course_lib.exercises.flash_backward.oracles import (
 delta = Exercise(
     id="flash_backward.delta",
     signature="delta(o: (..., N, D), do: (..., N, D)) -> (..., N) float32",
-    minutes=15,
-    difficulty=2,
-    lines=16,
+    effort=Effort(minutes=15, lines=16, difficulty=2),
     cases=[  # float32 but for one group: a cast that is forgotten costs that group alone
         Case("(2, 2) heads of 64, float32", "plain", outputs(2, 2, 64, 32)),
         Case("37 rows of 80", "ragged", outputs(37, 80)),
@@ -91,9 +89,7 @@ delta = Exercise(
 dkdv_one_head = Exercise(
     id="flash_backward.dkdv_one_head",
     signature="dkdv_one_head(q, do: (Nq, D), k, v: (Nk, D), lse, delta: (Nq,) float32, all contiguous) -> dk, dv: (Nk, D)",
-    minutes=25,
-    difficulty=4,
-    lines=40,
+    effort=Effort(minutes=25, lines=40, difficulty=4),
     cases=[
         Case("128 queries and keys, float16", "plain", of_one_head(128, 128, 32)),
         Case("37 queries, 50 keys, bfloat16", "ragged", of_one_head(37, 50, 16, BF16)),
@@ -234,9 +230,7 @@ def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) 
 dkdv = Exercise(
     id="flash_backward.dkdv",
     signature="dkdv(q, k, v, do, lse, delta, causal=False, scale=None) -> dk, dv: (..., Nk, D)",
-    minutes=45,
-    difficulty=5,
-    lines=70,
+    effort=Effort(minutes=45, lines=70, difficulty=5),
     cases=gradient_cases(PERFORMANCE),
     oracle=keys_and_values,
     budget=partial(gradient_budget, of="kv"),
@@ -268,9 +262,7 @@ dkdv = Exercise(
 dq = Exercise(
     id="flash_backward.dq",
     signature="dq(q, k, v, do, lse, delta, causal=False, scale=None) -> (..., Nq, D)",
-    minutes=25,
-    difficulty=4,
-    lines=60,
+    effort=Effort(minutes=25, lines=60, difficulty=4),
     cases=gradient_cases(PERFORMANCE),
     oracle=lambda **given: gradients(**given)[0],
     budget=partial(gradient_budget, of="q"),

@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.exercise import Effort
 from course_lib.exercises.flash_backward.cases import of_one_head
 from course_lib.exercises.flash_backward.oracles import gradient_budget, gradients
 from course_lib.exercises.rounds import Task, work_log
@@ -76,14 +77,9 @@ def first_dq(q, k, v, do, lse, delta):
 dq_log = work_log(
     "flash_backward.dq_log",
     Task(first_dq, lambda q, k, **_: {"Nq": q.shape[0], "Nk": k.shape[0], "D": q.shape[1]}),
-    {
-        "256 queries, 128 keys": of_one_head(256, 128, 32),
-        "128 queries, 384 keys": of_one_head(128, 384, 32),
-    },
+    {"256 queries, 128 keys": of_one_head(256, 128, 32), "128 queries, 384 keys": of_one_head(128, 384, 32)},
     oracle=lambda **given: gradients(**given)[0],
     budget=partial(gradient_budget, of="q"),
     called="dq(q, k, v, do, lse, delta) of one head, contiguous, float16, D = 32 -> (Nq, D); Nq, Nk are multiples of 64",
-    minutes=30,
-    lines=70,
-    difficulty=4,
+    effort=Effort(minutes=30, lines=70, difficulty=4),
 )

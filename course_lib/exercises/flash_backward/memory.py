@@ -9,7 +9,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
 from course_lib.exercises.flash_backward.cases import model
 from course_lib.words import in_words
@@ -82,10 +82,8 @@ longest_context = Exercise(
     id="flash_backward.longest_context",
     signature="longest_context(budget_bytes: int, config: dict) -> int",
     kind="formula",
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=8, difficulty=3),
     track="more",
-    lines=8,
     cases=[
         fixed("16 GB, FlashAttention", "flash", **model(16e9, 24, 16, 64, 2, False)),
         fixed("1 GB, one layer, float32", "flash", **model(1e9, 1, 8, 128, 4, False)),

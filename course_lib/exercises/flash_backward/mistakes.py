@@ -14,6 +14,7 @@ from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial
 from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
+from course_lib.exercises.attention import backward_slips
 from course_lib.exercises.attention import mistakes as of_attention
 from course_lib.exercises.attention.gradient_mistakes import (
     DELTA_ADDED,
@@ -87,7 +88,7 @@ def without_ones_own_scale(q, k, v, do, causal=False, scale=None, lse=None, delt
     return own * ds @ k, own * ds.mT @ q, p.mT @ do
 
 
-p_and_ds = remembered(of_attention.p_and_ds)  # each side of a tile is tried on the same inputs
+p_and_ds = remembered(backward_slips.p_and_ds)  # each side of a tile is tried on the same inputs
 
 
 def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float = 1.0) -> Callable[..., Any]:
@@ -117,7 +118,7 @@ def by_other_products(of: Callable[..., tuple[torch.Tensor, torch.Tensor, torch.
         if causal or q.shape[:-2] != k.shape[:-2]:
             return None
         p, _ds = p_and_ds(q, k, v, do, False, scale)
-        _ones, difference = of_attention.p_and_ds(q, k, v, do, False, scale, weights=torch.ones_like)
+        _ones, difference = backward_slips.p_and_ds(q, k, v, do, False, scale, weights=torch.ones_like)
         of_s, of_v, met = of(p, difference, q.double(), do.double())
         of_s = of_s * (q.shape[-1] ** -0.5 if scale is None else scale)
         return of_s @ k.double(), of_s.mT @ q.double(), of_v.mT @ met
@@ -289,9 +290,7 @@ def like_tf32(name: str, place: int) -> MistakeMatcher:
     """Make a matcher of dq, dk or dv (`name`) multiplied in TF32; it looks at the answer's result `place`."""
     which, guesses = ("dq", "dk", "dv").index(name), with_tf32(name)
     return multiplied_in_tf32(
-        lambda **call: guesses(**with_do_named(call)),
-        lambda **call: gradients(**with_do_named(call))[which],
-        place,
+        lambda **call: guesses(**with_do_named(call)), lambda **call: gradients(**with_do_named(call))[which], place
     )
 
 

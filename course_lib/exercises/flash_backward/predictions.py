@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.mistakes import miscounted
 from course_lib.workloads import torch_attention
@@ -71,9 +71,7 @@ costs = Exercise(
     id="flash_backward.costs",
     signature="costs: dict[str, int]",
     kind="values",
-    minutes=5,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=5, lines=6, difficulty=2),
     cases=[fixed("six numbers", "plain")],
     oracle=costs_counted,
     criteria=[Correct("plain", 3, say("flash_backward.costs.title_plain"))],

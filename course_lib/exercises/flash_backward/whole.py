@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed
 from course_lib.criteria.costs import MIN_PROGRAMS
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32, operations
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
 from course_lib.exercises.flash.mistakes import OF_O, OVERFLOW, ROUNDED_ACCUMULATOR, looks_like_tf32
@@ -46,9 +46,7 @@ flash_attention = Exercise(
     signature="FlashAttention.apply(q: (..., Nq, D), k, v: (..., Nk, D), is_causal=False, scale=None) -> (..., Nq, D)",
     called="forward and backward",
     wiring=8,
-    minutes=30,
-    difficulty=4,
-    lines=25,
+    effort=Effort(minutes=30, lines=25, difficulty=4),
     cases=[
         Case("(2, 2) heads of 64 queries and keys, float16", "plain", both(64, 64, 16, lead=(2, 2))),
         Case("1 query, 200 keys, bfloat16", "ragged", both(1, 200, 16, BF16)),
@@ -116,8 +114,7 @@ flash_attention = Exercise(
         on_exception("got 1)", say("flash_backward.flash_attention.one_gradient")),
         on_exception("incorrect number of gradients", say("flash_backward.flash_attention.too_few_gradients")),
         on_exception(
-            "takes 2 positional arguments but 3 were given",
-            say("flash_backward.flash_attention.two_results"),
+            "takes 2 positional arguments but 3 were given", say("flash_backward.flash_attention.two_results")
         ),
         on_exception("takes no arguments", say("flash_backward.flash_attention.autograd_of_the_slow_one")),
         OVERFLOW,

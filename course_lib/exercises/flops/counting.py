@@ -9,7 +9,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.flops.cases import named, sizes
 from course_lib.exercises.flops.mistakes import MATMUL_BYTES, elements, every, one_addition_less, swapped, times
@@ -25,19 +25,13 @@ matmul_cost = Exercise(
     signature="matmul_cost(m: int, n: int, k: int, itemsize: int) -> tuple[int, int]",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
-    minutes=5,
-    difficulty=1,
-    lines=1,
+    effort=Effort(minutes=5, lines=1, difficulty=1),
     cases=[
         fixed("64 cubed, float32", "square", **sizes(64, 64, 64, 4)),
         fixed("4096 cubed, 2 bytes", "square", **sizes(4096, 4096, 4096, 2)),
         fixed("(3, 5) @ (5, 7)", "other", **sizes(3, 7, 5, 4)),
         fixed("a matrix and a vector", "other", **sizes(1, 1000, 300, 2)),
-        Case(
-            "drawn sizes",
-            "other",
-            lambda g: sizes(integer(g, 1, 900), integer(g, 1, 900), integer(g, 1, 900), 8),
-        ),
+        Case("drawn sizes", "other", lambda g: sizes(integer(g, 1, 900), integer(g, 1, 900), integer(g, 1, 900), 8)),
     ],
     oracle=product_cost,
     criteria=[
@@ -57,9 +51,7 @@ intensity = Exercise(
     id="flops.intensity",
     signature="intensity(cost: tuple[int, int]) -> float",
     kind="formula",
-    minutes=2,
-    difficulty=1,
-    lines=2,
+    effort=Effort(minutes=2, lines=2, difficulty=1),
     cases=[
         fixed("a product", "plain", cost=(524288, 49152)),
         fixed("an addition", "plain", cost=(1000, 12000)),
@@ -71,7 +63,7 @@ intensity = Exercise(
         every(
             lambda out, cost: math.isclose(out * cost[0], cost[1], rel_tol=1e-9),
             say("flops.intensity.the_wrong_way_round"),
-        ),
+        )
     ],
 )
 
@@ -80,9 +72,7 @@ roofline_seconds = Exercise(
     id="flops.roofline_seconds",
     signature="roofline_seconds(cost, flops_per_second: float, bytes_per_second: float) -> float",
     kind="formula",
-    minutes=5,
-    difficulty=2,
-    lines=2,
+    effort=Effort(minutes=5, lines=2, difficulty=2),
     cases=[
         fixed(
             "much arithmetic",
@@ -133,9 +123,7 @@ predictions = Exercise(
     id="flops.predictions",
     signature="predicted_flops: dict[str, int]",
     kind="values",
-    minutes=5,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=5, lines=6, difficulty=2),
     cases=[fixed("six pieces of torch", "plain")],
     oracle=predicted,
     criteria=[Correct("plain", 6, say("flops.predictions.title_plain"))],
@@ -170,10 +158,8 @@ count_flops = Exercise(
     kind="formula",
     called="on work",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
-    minutes=20,
-    difficulty=3,
+    effort=Effort(minutes=20, lines=14, difficulty=3),
     track="more",
-    lines=14,
     cases=[
         named("matmul", "products", 3, 4, 5),
         named("transposed", "products", 30, 8),

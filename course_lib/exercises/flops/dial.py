@@ -10,7 +10,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, Correct, CostCriterion, Traffic, copy_bytes, roundings
-from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.exercise import Case, Effort, Exercise, Finding, Trial
 from course_lib.exercises.cases import BF16, FP32
 from course_lib.exercises.misconceptions import Misconception
 from tritontrace.results import Cause
@@ -70,9 +70,7 @@ def off_by(steps_more: int) -> Any:
 dial = Exercise(
     id="flops.dial",
     signature="dial(x: (N,), contiguous, n: int) -> (N,): y = 0.75 y + x, n times, beginning with y = x",
-    minutes=15,
-    difficulty=2,
-    lines=5,
+    effort=Effort(minutes=15, lines=5, difficulty=2),
     cases=[
         Case("4096 elements, n = 3", "plain", multiply_adds(4096, 3)),
         Case("1 element, n = 1", "ragged", multiply_adds(1, 1)),
@@ -85,11 +83,7 @@ dial = Exercise(
     oracle=steps,
     budget=one_rounding,
     gates=GATES,
-    criteria=[
-        Correct("ragged", 3, say("flops.dial.title_ragged")),
-        FlopsAnElement(3),
-        Traffic(copy_bytes, 2),
-    ],
+    criteria=[Correct("ragged", 3, say("flops.dial.title_ragged")), FlopsAnElement(3), Traffic(copy_bytes, 2)],
     mistakes=[
         Misconception(off_by(-1), say("flops.dial.one_step_too_few"), steps, each=True),
         Misconception(off_by(1), say("flops.dial.one_step_too_many"), steps, each=True),

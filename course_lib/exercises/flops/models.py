@@ -8,7 +8,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, run_of
 from course_lib.exercises.flops.mistakes import (
@@ -47,10 +47,8 @@ backward_flops = Exercise(
     signature="backward_flops(batch, d_in, d_hidden, d_out, input_needs_grad: bool) -> int",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
-    minutes=10,
-    difficulty=2,
+    effort=Effort(minutes=10, lines=3, difficulty=2),
     track="more",
-    lines=3,
     cases=[
         fixed("16, 32, 64, 8", "with", **layer_sizes(16, 32, 64, 8, True)),
         fixed("1, 5, 3, 2", "with", **layer_sizes(1, 5, 3, 2, True)),
@@ -80,9 +78,7 @@ attention_cost = Exercise(
     signature="attention_cost(batch, heads, n_q, n_k, d, itemsize) -> tuple[int, int]",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
-    minutes=10,
-    difficulty=3,
-    lines=6,
+    effort=Effort(minutes=10, lines=6, difficulty=3),
     cases=[
         fixed("one head", "one head", **dict(zip(NAIVE, (1, 1, 512, 512, 64, 2), strict=True))),
         fixed("a longer text", "one head", **dict(zip(NAIVE, (1, 1, 4096, 4096, 128, 2), strict=True))),
@@ -115,10 +111,8 @@ block_cost = Exercise(
     signature="block_cost(batch, tokens, d_model, heads, kv_heads, d_ff) -> int",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=6, difficulty=3),
     track="more",
-    lines=6,
     cases=[
         fixed("GPT-2 small", "plain", **dict(zip(CONFIG, (1, 1024, 768, 12, 12, 3072), strict=True))),
         fixed("a long text", "plain", **dict(zip(CONFIG, (1, 16384, 768, 12, 12, 3072), strict=True))),
@@ -152,10 +146,8 @@ utilisation = Exercise(
     signature="utilisation(parameters, tokens_per_second, gpus, peak_flops, recompute: bool) -> tuple[float, float]",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
-    minutes=5,
-    difficulty=2,
+    effort=Effort(minutes=5, lines=4, difficulty=2),
     track="more",
-    lines=4,
     cases=[
         fixed("8 B, one GPU", "plain", parameters=8e9, tokens_per_second=9000.0, gpus=1, peak_flops=989.4e12, recompute=False),
         fixed("70 B, 1024 GPUs", "plain", parameters=70e9, tokens_per_second=1.2e6, gpus=1024, peak_flops=989.4e12, recompute=False),
@@ -204,10 +196,8 @@ init_scale = Exercise(
     id="flops.init_scale",
     signature="init_scale(fan_in: int) -> float",
     kind="formula",
-    minutes=5,
-    difficulty=2,
+    effort=Effort(minutes=5, lines=1, difficulty=2),
     track="more",
-    lines=1,
     cases=[fixed(f"width {n}", group, fan_in=n) for group, ns in (("one", (64, 256, 1024)), ("deep", (512, 768))) for n in ns],
     oracle=lambda fan_in: None,
     criteria=[
@@ -224,10 +214,8 @@ training_days = Exercise(
     id="flops.training_days",
     signature="training_days(parameters, tokens, gpus, peak_flops, mfu) -> float",
     kind="formula",
-    minutes=5,
-    difficulty=1,
+    effort=Effort(minutes=5, lines=3, difficulty=1),
     track="more",
-    lines=3,
     cases=[
         fixed("70 B on 15 T", "plain", parameters=70e9, tokens=15e12, gpus=1024, peak_flops=989.4e12, mfu=0.5),
         fixed("124 M on 10 B", "plain", parameters=124e6, tokens=10e9, gpus=8, peak_flops=312e12, mfu=0.4),
@@ -257,10 +245,8 @@ largest_model = Exercise(
     id="flops.largest_model",
     signature="largest_model(gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> int",
     kind="formula",
-    minutes=3,
-    difficulty=1,
+    effort=Effort(minutes=3, lines=1, difficulty=1),
     track="more",
-    lines=1,
     cases=[
         fixed("8 GPUs of 80 GB", "plain", gpus=8, memory_bytes=80 * GB),
         fixed("one laptop", "plain", gpus=1, memory_bytes=8 * GB - 5),
@@ -281,10 +267,8 @@ training_memory = Exercise(
     id="flops.training_memory",
     signature="training_memory(layers, width, batch, optimizer: str) -> tuple[int, int, int, int]",
     kind="formula",
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=6, difficulty=3),
     track="more",
-    lines=6,
     cases=[
         fixed("2 layers, sgd", "sgd", **run_of(2, 16, 8, "sgd")),
         fixed("5 layers, one row, sgd", "sgd", **run_of(5, 32, 1, "sgd")),

@@ -9,7 +9,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds, roundings
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import ARITHMETIC, operations
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.mistakes import on_exception
@@ -37,10 +37,8 @@ def first_within(noise: torch.Tensor, fan_in: int, bound: float = 3.0) -> torch.
 truncated_init = Exercise(
     id="flops.truncated_init",
     signature="truncated_init(noise: (rounds, n), fan_in: int) -> (n,)",
-    minutes=8,
-    difficulty=2,
+    effort=Effort(minutes=8, lines=4, difficulty=2),
     track="more",
-    lines=4,
     cases=[
         Case("8 rounds of 4000, fan_in 64", "plain", normals(8, 4000, 64)),
         Case("5 rounds of 3000, fan_in 768", "plain", normals(5, 3000, 768)),
@@ -68,9 +66,7 @@ truncated_init = Exercise(
             times=1000,
         ),
         Misconception(
-            lambda noise, fan_in: first_within(noise, 1),
-            say("flops.truncated_init.not_scaled"),
-            first_within,
+            lambda noise, fan_in: first_within(noise, 1), say("flops.truncated_init.not_scaled"), first_within
         ),
         Misconception(
             lambda noise, fan_in: first_within(noise, fan_in, 2.0),
@@ -190,10 +186,8 @@ deep_linear = Exercise(
     signature="class DeepLinear(torch.nn.Module): __init__(width: int, layers: int), forward(x: (rows, width)) -> (rows,)",
     kind="formula",
     called="as a module",
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=8, difficulty=3),
     track="more",
-    lines=8,
     cases=[
         net(2, 48, 3, "plain"),
         net(3, 40, 5, "plain"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Exercise, Trial
+from course_lib.exercise import Effort, Exercise, Trial
 from course_lib.exercises.flops.cases import timed
 from course_lib.exercises.flops.mistakes import every
 from course_lib.exercises.flops.oracles import near_the_truth
@@ -115,9 +115,7 @@ measure = Exercise(
     signature="measure(work, gpu, warm_up: int = 5, runs: int = 20) -> float",
     kind="formula",
     called="with a simulated GPU",
-    minutes=15,
-    difficulty=3,
-    lines=12,
+    effort=Effort(minutes=15, lines=12, difficulty=3),
     cases=[
         timed("900 µs", "steady", 900.0),
         timed("20 ms", "steady", 20000.0, runs=3),

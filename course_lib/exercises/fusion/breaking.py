@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib.catalogue import say
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 
 KERNEL = """@triton.jit
@@ -54,10 +54,8 @@ break_softmax = Exercise(
     signature='breaking_inputs() -> a list of at most 3 dicts {"x": a tensor (M, N), column stride 1}',
     kind="formula",
     called="for its inputs",
-    minutes=15,
-    difficulty=4,
+    effort=Effort(minutes=15, lines=6, difficulty=4),
     track="more",
-    lines=6,
     cases=[
         mutant("the maximum is never below 0", ("tl.maximum(m, tl.max(x, 0))", "tl.maximum(m, 0.0)")),
         mutant(

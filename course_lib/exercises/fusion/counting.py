@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.fusion.mistakes import STORES_ONE, one_store_each
 from course_lib.hardware import inductor
@@ -24,10 +24,8 @@ chain_bytes = Exercise(
     id="fusion.chain_bytes",
     signature="chain_bytes(n: int, ops: list[list[str]], itemsize: int, fused: list[int]) -> int",
     kind="formula",
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=8, difficulty=3),
     track="more",
-    lines=8,
     cases=[
         *(chain(name, "one by one", [1] * len(ops)) for name, ops in CHAINS.items()),
         *(chain(name, "all in one", [len(ops)], itemsize=2) for name, ops in CHAINS.items()),
@@ -52,9 +50,7 @@ predicted_launches = Exercise(
     id="fusion.predicted_launches",
     signature="predicted_launches: dict[str, int]",
     kind="values",
-    minutes=10,
-    difficulty=2,
-    lines=7,
+    effort=Effort(minutes=10, lines=7, difficulty=2),
     cases=[fixed("seven functions", "plain")],
     oracle=lambda: inductor.recorded_launches(),
     criteria=[Correct("plain", 7, say("fusion.predicted_launches.title_plain"))],

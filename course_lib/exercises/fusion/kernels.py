@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from course_lib.catalogue import say
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, Speed, Traffic
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises import cases
 from course_lib.exercises.cases import BF16, FP16, Drawing, cases_of
 from course_lib.exercises.fusion.cases import added, also, labelled, nbytes, normed, rows, vectors
@@ -49,9 +49,7 @@ against_copy = partial(cases.against_copy, full=0.75, none=0.4)
 sin2_plus_cos2 = Exercise(
     id="fusion.sin2_plus_cos2",
     signature="sin2_plus_cos2(x: (N,), y: (N,), contiguous) -> (N,)",
-    minutes=10,
-    difficulty=2,
-    lines=8,
+    effort=Effort(minutes=10, lines=8, difficulty=2),
     cases=cases_of(
         plain=[vectors(4096)],
         ragged=[vectors(1), vectors(5001)],
@@ -74,10 +72,8 @@ sin2_plus_cos2 = Exercise(
 bias_gelu = Exercise(
     id="fusion.bias_gelu",
     signature="bias_gelu(x: (M, N), column stride 1, bias: (N,)) -> (M, N), contiguous",
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=12, difficulty=3),
     track="more",
-    lines=12,
     cases=cases_of(
         plain=[also(rows(64, 256), "bias")],
         ragged=[also(rows(1, 1), "bias"), also(rows(37, 1031, scale=3.0), "bias"), also(rows(61, 7), "bias")],
@@ -124,9 +120,7 @@ def softmax_bytes(x: torch.Tensor) -> int:
 softmax = Exercise(
     id="fusion.softmax",
     signature="softmax(x: (M, N), column stride 1, N up to 32768) -> (M, N), contiguous",
-    minutes=20,
-    difficulty=3,
-    lines=10,
+    effort=Effort(minutes=20, lines=10, difficulty=3),
     cases=cases_of(
         plain=[rows(64, 256)],
         ragged=[rows(1, 1), rows(37, 1031), rows(61, 7, FP16)],
@@ -176,9 +170,7 @@ LONG = 1_060_000  # no block is that long: Triton's largest has 2**20 elements
 online_softmax = Exercise(
     id="fusion.online_softmax",
     signature="online_softmax(x: (M, N), column stride 1, any N) -> (M, N), contiguous",
-    minutes=25,
-    difficulty=4,
-    lines=18,
+    effort=Effort(minutes=25, lines=18, difficulty=4),
     cases=cases_of(
         plain=[rows(64, 3000)],
         ragged=[rows(1, 1), rows(7, 10007), rows(30, 999, FP16, window=True)],
@@ -239,9 +231,7 @@ def beside_rows(x: torch.Tensor, weight: torch.Tensor) -> int:
 rmsnorm = Exercise(
     id="fusion.rmsnorm",
     signature="rmsnorm(x: (M, N), column stride 1, weight: (N,), eps: float) -> (M, N), contiguous",
-    minutes=15,
-    difficulty=3,
-    lines=11,
+    effort=Effort(minutes=15, lines=11, difficulty=3),
     cases=cases_of(
         plain=[normed(rows(64, 256))],
         ragged=[
@@ -280,10 +270,8 @@ rmsnorm = Exercise(
 add_rmsnorm = Exercise(
     id="fusion.add_rmsnorm",
     signature="add_rmsnorm(x: (M, N), residual: (M, N), weight: (N,), eps: float), contiguous -> (M, N) normed, (M, N) sum",
-    minutes=10,
-    difficulty=2,
+    effort=Effort(minutes=10, lines=13, difficulty=2),
     track="more",
-    lines=13,
     cases=cases_of(
         plain=[added(rows(64, 256))],
         ragged=[
@@ -321,9 +309,7 @@ add_rmsnorm = Exercise(
 cross_entropy = Exercise(
     id="fusion.cross_entropy",
     signature="cross_entropy(logits: (M, V), column stride 1, target: (M,) int64) -> (M,) float32",
-    minutes=20,
-    difficulty=4,
-    lines=15,
+    effort=Effort(minutes=20, lines=15, difficulty=4),
     cases=cases_of(
         plain=[labelled(64, 1000)],
         ragged=[labelled(1, 1), labelled(17, 10007), labelled(9, 50257), labelled(30, 999, window=True)],

@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.exercise import Effort
 from course_lib.exercises.fusion.cases import rows
 from course_lib.exercises.fusion.oracles import softmax_budget
 from course_lib.exercises.rounds import Task, work_log
@@ -72,7 +73,5 @@ softmax_log = work_log(
     oracle=lambda x: torch.softmax(x.double(), 1),
     budget=softmax_budget,
     called="softmax(x: (M, N), contiguous, float32) -> (M, N)",
-    minutes=30,
-    lines=55,
-    difficulty=3,
+    effort=Effort(minutes=30, lines=55, difficulty=3),
 )

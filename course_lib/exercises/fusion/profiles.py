@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.hardware.profiles import Card, RecordedProfile, card, profiles
 
@@ -34,10 +34,8 @@ read_profiles = Exercise(
     id="fusion.read_profiles",
     signature="limited_by: dict[str, str]",
     kind="values",
-    minutes=10,
-    difficulty=3,
+    effort=Effort(minutes=10, lines=4, difficulty=3),
     track="more",
-    lines=4,
     cases=[fixed("four profiles", "plain")],
     oracle=limits,
     criteria=[Correct("plain", 4, say("fusion.read_profiles.title_plain"))],

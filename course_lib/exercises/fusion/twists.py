@@ -14,11 +14,7 @@ DIVISORS = (2, 3, 4, 5, 6, 8)  # a temperature makes scores smaller, and what fl
 
 
 def _cooler(n: int) -> Twist:
-    return Twist(
-        f"divided by {n}",
-        say("fusion.softmax.asks_divided", n=n),
-        lambda x: torch.softmax(x.double() / n, 1),
-    )
+    return Twist(f"divided by {n}", say("fusion.softmax.asks_divided", n=n), lambda x: torch.softmax(x.double() / n, 1))
 
 
 def _cooler_loss(n: int) -> Twist:

@@ -6,7 +6,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Traffic, copy_bytes
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, fixed
 from course_lib.exercises.sm.cases import factors, matrix, multiply_adds
 from course_lib.exercises.sm.criteria import GATES, Overlapped, SharedBytes, Uses
@@ -34,9 +34,7 @@ phase_of = Exercise(
     id="hopper.phase_of",
     signature="phase_of(i: int, SIZE: int) -> (slot, parity of the reader's wait, parity of the writer's wait)",
     kind="formula",
-    minutes=10,
-    difficulty=2,
-    lines=1,
+    effort=Effort(minutes=10, lines=1, difficulty=2),
     cases=[
         *(fixed(f"tile {i} of a ring of 2", "two", i=i, SIZE=2) for i in (0, 1, 2, 3, 4, 9)),
         *(
@@ -69,9 +67,7 @@ phase_of = Exercise(
 ring_column_sum = Exercise(
     id="hopper.ring_column_sum",
     signature="ring_column_sum(x: (M, N) float16 or bfloat16, rows a multiple of 16 bytes apart) -> (N,) float32",
-    minutes=45,
-    difficulty=4,
-    lines=34,
+    effort=Effort(minutes=45, lines=34, difficulty=4),
     language="Gluon",
     cases=[
         Case("640 x 64", "plain", matrix(640, 64)),
@@ -98,9 +94,7 @@ ring_column_sum = Exercise(
 tma_copy = Exercise(
     id="hopper.tma_copy",
     signature="tma_copy(x: (M, N), float16 or bfloat16, N a multiple of 8, rows a multiple of 16 bytes apart) -> (M, N)",
-    minutes=25,
-    difficulty=3,
-    lines=16,
+    effort=Effort(minutes=25, lines=16, difficulty=3),
     language="Gluon",
     cases=[
         Case("128 x 128", "plain", matrix(128, 128)),
@@ -132,9 +126,7 @@ def tiled_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
 wgmma_matmul = Exercise(
     id="hopper.wgmma_matmul",
     signature="wgmma_matmul(a: (M, K), b: (K, N), float16 or bfloat16, contiguous, rows a multiple of 16 bytes) -> (M, N) float32",
-    minutes=35,
-    difficulty=4,
-    lines=28,
+    effort=Effort(minutes=35, lines=28, difficulty=4),
     language="Gluon",
     cases=[
         Case("128 x 128 x 256", "plain", factors(128, 128, 256)),
@@ -155,9 +147,4 @@ wgmma_matmul = Exercise(
     mistakes=[lesson],
 )
 
-EXERCISES: tuple[Exercise, ...] = (
-    phase_of,
-    tma_copy,
-    ring_column_sum,
-    wgmma_matmul,
-)
+EXERCISES: tuple[Exercise, ...] = (phase_of, tma_copy, ring_column_sum, wgmma_matmul)

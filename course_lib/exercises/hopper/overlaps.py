@@ -90,7 +90,7 @@ class Persistent(CostCriterion):
                     detail = say("hopper.persistent.deal")
                     expected = say("hopper.persistent.at_most", share=100 * share, case=trial.case.name)
                     return self.lost(seen, expected=expected, detail=detail)
-        again = dict.fromkeys(line for found in simulations(trial) for line in found.restarts)
+        again = dict.fromkeys(line for run in simulations(trial) for line in run.restarts)
         detail = say("hopper.persistent.restarts", lines=[*again]) if again else ""
         return self.earned(say("criteria.programs.count", programs=asked), detail=detail)
 
@@ -119,11 +119,13 @@ class BesideStores(CostCriterion):
 
 @dataclass
 class Ahead(Share):
-    """Criterion: this share of the products, by their work, is issued while another one of the same partition is in flight."""
+    """Criterion: this share of the products that a call needs, by their work, is issued while another one of the same partition is in
+    flight. needs: the arguments of a call -> multiply-adds. What is multiplied besides is told by NoMoreProducts alone."""
 
     missed = say("hopper.ahead.missed")
     of = say("hopper.ahead.of")
     advice = say("hopper.ahead.advice")
+    needs: Callable[..., int]
     points: float
     least: float = 0.35  # of the products of n tiles (n - 1) / 2n can be
     title: str = say("hopper.ahead.title")
@@ -132,12 +134,12 @@ class Ahead(Share):
     def part(self, group: Sequence[Trial]) -> float:
         return min(map(self._part, group))
 
-    @staticmethod
-    def _part(trial: Trial) -> float:
+    def _part(self, trial: Trial) -> float:
         def work(chosen: Sequence[Multiplied]) -> float:
             return float(sum(m * n * k for m, n, k in (product.shape for product in chosen)))
 
-        return work([p for p in products(trial) if p.own]) / max(1.0, work(products(trial)))
+        needed = min(work(products(trial)), self.needs(**trial.inputs[-1]))
+        return min(1.0, work([p for p in products(trial) if p.own]) / max(1.0, needed))
 
 
 @dataclass

@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Numbers, Speed, Traffic, Truths
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP16, fixed
 from course_lib.exercises.flash.oracles import kernel_budget
 from course_lib.exercises.hopper.overlaps import (
@@ -76,9 +76,7 @@ AGAIN = meets("too many arrivals", say("hopper.persistent_matmul.both_begin_anew
 pipelined_matmul = Exercise(
     id="hopper.pipelined_matmul",
     signature="pipelined_matmul(a: (M, K), b: (K, N)) -> (M, N), float16 or bfloat16, M, N and K multiples of 64",
-    minutes=30,
-    difficulty=4,
-    lines=35,
+    effort=Effort(minutes=30, lines=35, difficulty=4),
     language="Gluon",
     cases=[
         Case("64 x 128 by 64", "plain", factors(64, 64, 128)),
@@ -103,9 +101,7 @@ pipelined_matmul = Exercise(
 warp_specialised_matmul = Exercise(
     id="hopper.warp_specialised_matmul",
     signature="warp_specialised_matmul(a: (M, K), b: (K, N)) -> (M, N), float16 or bfloat16, M a multiple of 128, N and K of 64",
-    minutes=35,
-    difficulty=4,
-    lines=45,
+    effort=Effort(minutes=35, lines=45, difficulty=4),
     language="Gluon",
     cases=[
         Case("128 x 128 by 64", "plain", factors(128, 64, 128)),
@@ -131,9 +127,7 @@ warp_specialised_matmul = Exercise(
 persistent_matmul = Exercise(
     id="hopper.persistent_matmul",
     signature="persistent_matmul(a: (M, K), b: (K, N), programs: int) -> (M, N), float16 or bfloat16, M, N and K multiples of 64",
-    minutes=35,
-    difficulty=5,
-    lines=50,
+    effort=Effort(minutes=35, lines=50, difficulty=5),
     language="Gluon",
     cases=[
         Case("192 x 128 by 128, 2 programs", "plain", factors(192, 128, 128, programs=2)),
@@ -160,9 +154,7 @@ predict_overlap = Exercise(
     id="hopper.predict_overlap",
     signature="predicted_overlap: dict[str, bool | int]",
     kind="values",
-    minutes=10,
-    difficulty=3,
-    lines=9,
+    effort=Effort(minutes=10, lines=9, difficulty=3),
     cases=[fixed("six statements, three counters", "plain")],
     oracle=overlaps,
     criteria=[
@@ -231,9 +223,7 @@ overlapped_attention = Exercise(
     id="hopper.overlapped_attention",
     entry="overlapped_attention",
     signature="walk(q, ks, vs, tiles, scale): the consumer's loop of overlapped_attention(q, k, v: (H, N, D)) -> (H, N, D)",
-    minutes=30,
-    difficulty=5,
-    lines=22,
+    effort=Effort(minutes=30, lines=22, difficulty=5),
     language="Gluon",
     cases=[
         Case("1 head, 128 tokens", "plain", heads(1, 128, 64)),
@@ -247,7 +237,7 @@ overlapped_attention = Exercise(
     criteria=[
         Correct("large", 1, say("hopper.overlapped_attention.title_large")),
         NoMoreProducts(attention_multiply_adds, 1),
-        Ahead(2),
+        Ahead(attention_multiply_adds, 2),
         BesideProducts(0.5, 2),
     ],
     bonus=[AGAINST_CUDNN],
@@ -264,9 +254,7 @@ name_races = Exercise(
     id="hopper.name_races",
     signature="named_races: dict[str, tuple[str, int] | int]",
     kind="values",
-    minutes=15,
-    difficulty=4,
-    lines=9,
+    effort=Effort(minutes=15, lines=9, difficulty=4),
     cases=[fixed("eight rings", "plain")],
     oracle=lambda: {},  # each answer is compared with what the simulator says
     criteria=[NamesRaces(RINGS, CAUSES, 4)],

@@ -26,12 +26,7 @@ def elementwise(shape: Sequence[int], dtype: torch.dtype = torch.float32, *, sca
 
 def dropped(shape: Sequence[int], p: float, seed: int, dtype: torch.dtype = torch.float32):
     """Return a function that draws x and dy, with p and the seed of the mask."""
-    return lambda g: {
-        "x": normal(g, shape, dtype),
-        "p": p,
-        "seed": seed,
-        "dy": normal(g, shape, dtype),
-    }
+    return lambda g: {"x": normal(g, shape, dtype), "p": p, "seed": seed, "dy": normal(g, shape, dtype)}
 
 
 def dropped_at(shape: Sequence[int], element: int, seed: int):

@@ -9,7 +9,7 @@ from typing import Any
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Exercise, Trial
+from course_lib.exercise import Effort, Exercise, Trial
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.cases import step
 from course_lib.exercises.recomputation.oracles import least_peak, peak_of
@@ -151,10 +151,8 @@ checkpoint = Exercise(
     kind="formula",
     called="in a training step",
     without=["torch.utils.checkpoint"],
-    minutes=30,
-    difficulty=4,
+    effort=Effort(minutes=30, lines=28, difficulty=4),
     track="more",
-    lines=28,
     cases=[
         step("a layer", "plain", p=0.0),
         step("one input with a gradient", "plain", p=0.0, frozen=True, rows=7),
@@ -180,16 +178,13 @@ checkpoint = Exercise(
     ],
     mistakes=[
         on_exception(
-            "element 0 of tensors does not require grad",
-            say("recomputation.checkpoint.no_gradients_inside_backward"),
+            "element 0 of tensors does not require grad", say("recomputation.checkpoint.no_gradients_inside_backward")
         ),
         on_exception(
-            "One of the differentiated Tensors does not require grad",
-            say("recomputation.checkpoint.no_gradient"),
+            "One of the differentiated Tensors does not require grad", say("recomputation.checkpoint.no_gradient")
         ),
         on_exception(
-            "argument to `grad()` cannot be empty",
-            say("recomputation.checkpoint.nothing_to_differentiate_by"),
+            "argument to `grad()` cannot be empty", say("recomputation.checkpoint.nothing_to_differentiate_by")
         ),
         on_exception("returned an incorrect number of gradients", say("recomputation.checkpoint.number_of_gradients")),
         on_exception("through the graph a second time", say("recomputation.checkpoint.does_not_detach")),
@@ -271,10 +266,8 @@ segments_for = Exercise(
     signature="segments_for(layers: int, boundary: int, inside: int) -> (segments: int, peak: int)",
     kind="formula",
     without=["course_lib.workloads.activations"],
-    minutes=10,
-    difficulty=3,
+    effort=Effort(minutes=10, lines=5, difficulty=3),
     track="more",
-    lines=5,
     cases=[
         fixed("16 layers that keep one tensor each", "plain", layers=16, boundary=1000, inside=1000),
         fixed("one layer", "plain", layers=1, boundary=10, inside=90),

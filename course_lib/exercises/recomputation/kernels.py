@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from course_lib.catalogue import say
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import Drawing, against_copy
 from course_lib.exercises.recomputation.cases import (
     dropped,
@@ -63,9 +63,7 @@ sigmoid3_traffic = Exercise(
     id="recomputation.sigmoid3_traffic",
     signature="sigmoid3_traffic(n: int, itemsize: int, recompute: bool) -> (int, int)",
     kind="formula",
-    minutes=5,
-    difficulty=2,
-    lines=2,
+    effort=Effort(minutes=5, lines=2, difficulty=2),
     cases=[traffic(n, b, r) for r in (False, True) for n, b in ((1000, 4), (4096, 2), (77, 8))],
     oracle=sigmoid_bytes,
     criteria=[
@@ -79,9 +77,7 @@ sigmoid3 = Exercise(
     id="recomputation.sigmoid3",
     signature="Sigmoid3.apply(x, contiguous) -> sigmoid(sigmoid(sigmoid(x)))",
     called="forward and backward",
-    minutes=20,
-    difficulty=3,
-    lines=16,
+    effort=Effort(minutes=20, lines=16, difficulty=3),
     cases=[
         Case("64 x 128", "plain", elementwise((64, 128))),
         Case("one element", "ragged", elementwise((1,))),
@@ -117,9 +113,7 @@ sigmoid3 = Exercise(
         nan_if_hard(lambda: sigmoid3, say("recomputation.sigmoid3.an_exponential_that_overflows")),
         saved_something(say("recomputation.sigmoid3.one_kernel_a_sigmoid")),
         several_launches(
-            (0, 1),
-            say("recomputation.sigmoid3.through_memory"),
-            say("recomputation.sigmoid3.forward_twice"),
+            (0, 1), say("recomputation.sigmoid3.through_memory"), say("recomputation.sigmoid3.forward_twice")
         ),
     ],
 )
@@ -128,10 +122,8 @@ recomputed_gelu = Exercise(
     id="recomputation.recomputed_gelu",
     signature="RecomputedGelu.apply(x, gate), contiguous, of one shape -> gelu(x) * gate",
     called="forward and backward",
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=35, difficulty=3),
     track="more",
-    lines=35,
     cases=[
         Case("64 x 128", "plain", elementwise((64, 128), names="x gate dy")),
         Case("one element", "ragged", elementwise((1,), names="x gate dy")),
@@ -175,9 +167,7 @@ recomputed_gelu = Exercise(
 cross_entropy_backward = Exercise(
     id="recomputation.cross_entropy_backward",
     signature="cross_entropy_backward(x: (M, V), target: (M,), lse: (M,), dloss: (M,)) -> (M, V)",
-    minutes=15,
-    difficulty=2,
-    lines=16,
+    effort=Effort(minutes=15, lines=16, difficulty=2),
     cases=[
         Case("48 rows of 256", "plain", logits(48, 256)),
         Case("one row of one", "ragged", logits(1, 1)),
@@ -211,8 +201,7 @@ cross_entropy_backward = Exercise(
         *LOGITS,
         FLOAT32,
         nan_if_hard(
-            lambda: cross_entropy_backward,
-            say("recomputation.cross_entropy_backward.exponentials_that_overflow"),
+            lambda: cross_entropy_backward, say("recomputation.cross_entropy_backward.exponentials_that_overflow")
         ),
     ],
 )
@@ -221,10 +210,8 @@ cross_entropy_backward = Exercise(
 rmsnorm_backward = Exercise(
     id="recomputation.rmsnorm_backward",
     signature="rmsnorm_backward(x: (M, N), weight: (N,), rstd: (M,), dy: (M, N)) -> (M, N), (N,) float32",
-    minutes=25,
-    difficulty=4,
+    effort=Effort(minutes=25, lines=40, difficulty=4),
     track="more",
-    lines=40,
     cases=[
         Case("96 rows of 128", "plain", normed(96, 128)),
         Case("1 x 1", "ragged", normed(1, 1)),
@@ -268,9 +255,7 @@ seeded_dropout = Exercise(
     id="recomputation.seeded_dropout",
     signature="SeededDropout.apply(x, contiguous, p: float, seed: int) -> x / (1 - p) or 0",
     called="forward and backward",
-    minutes=10,
-    difficulty=3,
-    lines=25,
+    effort=Effort(minutes=10, lines=25, difficulty=3),
     cases=[
         Case("64 x 128, p = 0.5", "plain", dropped((64, 128), 0.5, 7)),
         Case("one element", "ragged", dropped((1,), 0.3, 11)),

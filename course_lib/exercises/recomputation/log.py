@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.exercise import Effort
 from course_lib.exercises.recomputation.cases import elementwise
 from course_lib.exercises.recomputation.oracles import sigmoid_budget, with_gradients
 from course_lib.exercises.rounds import Task, work_log
@@ -45,7 +46,5 @@ gradient_log = work_log(
     oracle=lambda x, dy: with_gradients(lambda x: x.sigmoid().sigmoid().sigmoid(), dy, x=x)[1],
     budget=sigmoid_budget,
     called="gradient(x: (N,), dy: (N,), float32) -> dx: (N,)",
-    minutes=25,
-    lines=45,
-    difficulty=3,
+    effort=Effort(minutes=25, lines=45, difficulty=3),
 )

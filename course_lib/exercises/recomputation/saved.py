@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.oracles import kept_bytes
 from course_lib.mistakes import every, miscounted
@@ -24,9 +24,7 @@ kept_tensors = Exercise(
     id="recomputation.kept_tensors",
     signature="kept_tensors: dict[str, int]",
     kind="values",
-    minutes=5,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=5, lines=6, difficulty=2),
     cases=[fixed("six expressions", "plain")],
     oracle=lambda: {say: kept_bytes(*work) // (4 * 64 * 32) for say, work in QUESTIONS.items()},
     criteria=[Correct("plain", 3, say("recomputation.kept_tensors.title_plain"))],
@@ -51,10 +49,8 @@ saved_bytes = Exercise(
     signature="saved_bytes(fn, *inputs) -> int",
     kind="formula",
     called="on a chain",
-    minutes=10,
-    difficulty=3,
+    effort=Effort(minutes=10, lines=9, difficulty=3),
     track="more",
-    lines=9,
     cases=[
         fixed("relu", "plain", name="relu", sizes=[30, 17]),
         fixed("three sigmoids", "plain", name="three sigmoids", sizes=[30, 17]),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
 from course_lib.mistakes import every, for_cases
 
@@ -44,6 +46,28 @@ def _fewer_than_none(output: Any, **run: Any) -> bool:
     return isinstance(output, list) and len(output) == 3 and type(output[1]) in (int, float) and output[1] < 0
 
 
+def _three(matches: Callable[..., bool]) -> Callable[..., bool]:
+    """Make a function that tells whether a result is three numbers, and matches(*these, **arguments)."""
+
+    def look(output: Any, **run: Any) -> bool:
+        numbers = isinstance(output, list) and len(output) == 3 and all(type(x) in (int, float) for x in output)
+        return numbers and matches(*output, **run)
+
+    return look
+
+
+def _near(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-9)
+
+
+def _two_bytes(of_text: int, texts: int, seconds: float, config: dict[str, Any], memory: int, **run: Any) -> bool:
+    """Whether the weights, where numbers have 4 bytes, are counted with 2 of them."""
+    right = counted(config=config, memory=memory, **run)
+    if config["itemsize"] == 2:
+        return (of_text, texts) == right[:2]
+    return (of_text, texts) == (right[0], (memory - 2 * config["parameters"]) // right[0])
+
+
 def question(name: str, group: str, memory: int, tokens: int, bandwidth: float = 4.8e12, **config: Any):
     """Make a case: a model, the length of its texts, a GPU's memory in bytes and its bandwidth in bytes a second."""
     given = dict(layers=32, kv_heads=8, head_dim=128, itemsize=2, window=None, parameters=8 * 10**9) | config
@@ -54,9 +78,7 @@ capacity = Exercise(
     id="serving.capacity",
     signature="capacity(config, tokens, memory, bandwidth) -> (kv_bytes, largest_batch, decode_seconds)",
     kind="formula",
-    minutes=12,
-    difficulty=2,
-    lines=8,
+    effort=Effort(minutes=12, lines=8, difficulty=2),
     cases=[
         question("8 B parameters, 8192 tokens, 141 GB", "plain", 141 * 10**9, 8192),
         question("every head of its own", "heads", 141 * 10**9, 8192, kv_heads=32),
@@ -80,6 +102,34 @@ capacity = Exercise(
             every(_fewer_than_none, say("serving.capacity.fewer_than_none")),
         ),
         for_cases(lambda case: case.name == "a window of 4096", every(_without_a_window, NO_WINDOW)),
+        for_cases(
+            lambda case: case.name == "a window that is not full",
+            every(
+                _three(
+                    lambda of_text, texts, seconds, config, tokens, **run: (
+                        of_text == counted(config, config["window"], **run)[0]
+                    )
+                ),
+                say("serving.capacity.the_window_for_all"),
+            ),
+        ),
+        every(
+            _three(lambda of_text, texts, seconds, **run: 2 * of_text == counted(**run)[0]),
+            say("serving.capacity.k_or_v_alone"),
+        ),
+        every(
+            _three(lambda of_text, texts, seconds, bandwidth, **_: _near(seconds * bandwidth, texts * of_text)),
+            say("serving.capacity.weights_are_read"),
+        ),
+        every(
+            _three(
+                lambda of_text, texts, seconds, config, bandwidth, **_: _near(
+                    seconds * bandwidth, texts * (of_text + config["parameters"] * config["itemsize"])
+                )
+            ),
+            say("serving.capacity.weights_of_each_text"),
+        ),
+        every(_three(_two_bytes), say("serving.capacity.two_bytes")),
     ],
 )
 

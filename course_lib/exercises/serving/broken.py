@@ -12,11 +12,12 @@ import torch
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, Correct, Numbers
 from course_lib.criteria.costs import CostCriterion
-from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.exercise import Case, Effort, Exercise, Finding, Trial
 from course_lib.exercises.cases import ARITHMETIC, fixed, operations
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.serving.cases import projected, seen_by, tables, turned
 from course_lib.exercises.training.shared_heads import causal_besides, sees
+from course_lib.mistakes import miscounted
 from course_lib.workloads.gradients import dotted
 
 NAMED = {
@@ -32,12 +33,31 @@ name_it = Exercise(
     id="serving.name_it",
     signature="name_it: dict[str, int]",
     kind="values",
-    minutes=5,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=5, lines=6, difficulty=2),
     cases=[fixed("six causes", "plain")],
     oracle=lambda: dict(NAMED),
     criteria=[Numbers(3, say("serving.name_it.title_numbers"))],
+    mistakes=[
+        miscounted(
+            {
+                (line, cause): reason
+                for (line, right), reason in zip(
+                    NAMED.items(),
+                    (
+                        say("serving.name_it.padding"),
+                        say("serving.name_it.second_piece"),
+                        say("serving.name_it.projections"),
+                        say("serving.name_it.recomputed"),
+                        say("serving.name_it.multiplier"),
+                        say("serving.name_it.memory"),
+                    ),
+                    strict=True,
+                )
+                for cause in NAMED.values()
+                if cause != right
+            }
+        )
+    ],
 )
 
 # ------------------------------------------------------------------------------------------------ mend it
@@ -127,9 +147,7 @@ mended = Exercise(
     id="serving.mended",
     signature="mended(q: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), cos, sin: (Nk, D / 2), mask, scale) -> (B, Hq, Nq, D)",
     called="as a checkpoint does",
-    minutes=15,
-    difficulty=3,
-    lines=18,
+    effort=Effort(minutes=15, lines=18, difficulty=3),
     cases=[
         Case("2 texts, 2 heads, 7 tokens, not turned", "plain", attention_of(2, 2, 1, 7, 7, 8)),
         Case("5 tokens after 6", "causal", attention_of(1, 2, 1, 5, 11, 8)),

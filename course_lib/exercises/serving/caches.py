@@ -10,7 +10,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, GradedTrial, Launches, Traffic, roundings
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.mistakes import nan_in
 from course_lib.exercises.cases import BF16, operations
 from course_lib.exercises.misconceptions import Misconception, failing
@@ -62,9 +62,7 @@ kv_cache = Exercise(
     id="serving.kv_cache",
     signature="KVCache(B, Hkv, slots, D, dtype, device).append(k, v: (B, Hkv, n, D)) -> views (B, Hkv, min(length, slots), D) of both",
     called="through a cache",
-    minutes=15,
-    difficulty=2,
-    lines=10,
+    effort=Effort(minutes=15, lines=10, difficulty=2),
     cases=[
         Case("2 texts, a prompt of 5, then 3 tokens", "plain", tokens(2, 2, (5, 1, 1, 1), 8, 16)),
         Case("a prompt in two pieces, then tokens", "ragged", tokens(1, 3, (4, 3, 1, 2), 16, 10)),
@@ -173,9 +171,7 @@ decode_step = Exercise(
     signature="decode_step(q: (B, Hq, 1, D), k, v: (B, Hkv, 1, D), cos, sin: (positions, D / 2), cache_k, cache_v: (B, Hkv, slots, D), "
     "position) -> (B, Hq, 1, D)",
     called="token by token",
-    minutes=35,
-    difficulty=4,
-    lines=50,
+    effort=Effort(minutes=35, lines=50, difficulty=4),
     cases=[
         Case("2 texts, 4 heads for 2, tokens 5 to 7, not turned", "plain", text(2, 2, 2, 8, 16, 5, 16, turns=False)),
         Case("tokens 6 to 9", "positions", text(2, 2, 2, 10, 16, 6, 16)),
@@ -280,9 +276,7 @@ def page_bytes(q, k_pages, lengths, **_: Any) -> int:
 paged_decode = Exercise(
     id="serving.paged_decode",
     signature="paged_decode(q: (B, Hq, D), k_pages, v_pages: (pages, Hkv, page, D), table: (B, n), lengths: (B,)) -> (B, Hq, D)",
-    minutes=20,
-    difficulty=3,
-    lines=35,
+    effort=Effort(minutes=20, lines=35, difficulty=3),
     cases=[
         Case("2 texts of 32 tokens in pages of 16", "plain", pages(2, 2, 2, (32, 32), 16, 16, spare=0)),
         Case("3 texts of 1, 16 and 40 tokens", "ragged", pages(3, 1, 4, (1, 16, 40), 32, 16)),

@@ -10,7 +10,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, roundings
-from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercise import Case, Effort, Exercise, Trial
 from course_lib.exercises.attention.mistakes import has_nan
 from course_lib.exercises.cases import BF16, operations
 from course_lib.exercises.flash.mistakes import SEEN_NOTHING
@@ -39,6 +39,15 @@ def but(**changed: Any) -> Callable[..., torch.Tensor | None]:
     return lambda **given: (
         None if all(given[name] is value for name, value in changed.items()) else attended(**given | changed)
     )
+
+
+def of_a_window(wider: int) -> Callable[..., torch.Tensor | None]:
+    """Make the wrong formula in which the window has so many keys more; None where there is none."""
+
+    def wrong(window: int | None, **given: Any) -> torch.Tensor | None:
+        return attended(window=window + wider, **given) if window and window + wider > 0 else None
+
+    return wrong
 
 
 def in_turn(q, k, v, **more: Any) -> torch.Tensor | None:
@@ -77,9 +86,7 @@ attention_for = Exercise(
     signature="attention_for(module, query: (B, Hq, Nq, D), key, value: (B, Hkv, Nk, D), attention_mask, scaling=None, "
     "sliding_window=None, top_left=False, **others) -> (B, Nq, Hq, D), None",
     called="as a layer does",
-    minutes=35,
-    difficulty=4,
-    lines=55,
+    effort=Effort(minutes=35, lines=55, difficulty=4),
     cases=[
         Case("2 texts, 3 heads, 40 tokens, not causal", "plain", layer(2, 3, 1, 40, 40, 16, causal=False)),
         Case("6 heads for 2", "grouped", layer(2, 2, 3, 33, 33, 16, causal=False)),
@@ -131,6 +138,8 @@ attention_for = Exercise(
         Misconception(but(top_left=True), say("serving.attention_for.top_left_where_bottom_right_is_meant"), attended),
         Misconception(but(top_left=False), say("serving.attention_for.bottom_right_where_top_left_is_meant"), attended),
         Misconception(but(window=None), say("serving.attention_for.the_window_ignored"), attended),
+        Misconception(of_a_window(1), say("serving.attention_for.one_too_wide"), attended),
+        Misconception(of_a_window(-1), say("serving.attention_for.one_too_narrow"), attended),
         Misconception(but(scaling=None), say("serving.attention_for.the_scale_ignored"), attended),
         Misconception(in_turn, (say("serving.attention_for.heads_dealt_out_in_turn")), attended),
     ],

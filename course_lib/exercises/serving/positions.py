@@ -21,11 +21,12 @@ from course_lib.criteria import (
     copy_bytes,
     roundings,
 )
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import ARITHMETIC, BF16, FP32, fixed, operations
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.serving.cases import projected, seen_by
 from course_lib.exercises.training.shared_heads import sees
+from course_lib.mistakes import miscounted
 
 MAKES = ARITHMETIC | operations("arange linspace sin cos stack cat pow outer tril triu tensor unsqueeze lift_fresh")
 
@@ -38,10 +39,10 @@ def angles(positions: torch.Tensor, D: int, base: float = 10000.0) -> torch.Tens
 # ------------------------------------------------------------------------------------------------ added to the embedding
 
 
-def waves(positions: torch.Tensor, D: int) -> torch.Tensor:
+def waves(positions: torch.Tensor, D: int, base: float = 10000.0) -> torch.Tensor:
     """Compute sinusoidal position embeddings, sin in even columns, cos in odd: Vaswani and others, Attention Is All You Need, section
     3.5."""
-    of = angles(positions, D)
+    of = angles(positions, D, base)
     return torch.stack([of.sin(), of.cos()], -1).flatten(1).float()
 
 
@@ -62,9 +63,7 @@ def somewhere(n: int, D: int, furthest: int = 300):
 sinusoidal = Exercise(
     id="serving.sinusoidal",
     signature="sinusoidal(positions: (N,) int64, D) -> (N, D) float32",
-    minutes=8,
-    difficulty=2,
-    lines=4,
+    effort=Effort(minutes=8, lines=4, difficulty=2),
     cases=[
         Case("12 positions, D = 16", "plain", somewhere(12, 16)),
         Case("1 position, D = 8", "sizes", somewhere(1, 8, 10**6)),
@@ -85,6 +84,24 @@ sinusoidal = Exercise(
             waves,
         ),
         Misconception(lambda positions, D: waves(positions + 1, D), say("serving.sinusoidal.positions_from_1"), waves),
+        Misconception(
+            lambda positions, D: waves(positions, D, 100.0),
+            say("serving.sinusoidal.exponents_of_i_d"),
+            waves,
+            each=True,
+        ),
+        Misconception(
+            lambda positions, D: waves(positions, D).unflatten(1, (-1, 2)).flip(2).flatten(1),
+            say("serving.sinusoidal.cosines_first"),
+            waves,
+            each=True,
+        ),
+        Misconception(
+            lambda positions, D: waves(torch.arange(len(positions)), D),
+            say("serving.sinusoidal.by_the_row"),
+            waves,
+            each=True,
+        ),
     ],
 )
 
@@ -136,6 +153,18 @@ def by_power(power: float) -> Callable[..., torch.Tensor]:
     return lambda x, positions, base: rotated(x, positions, base**power)
 
 
+def stored_as_contiguous(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.Tensor | None:
+    """Return what torch.empty_like(x) holds if a kernel stores to it as if it were contiguous; None where it is."""
+    out = torch.empty_like(x)
+    return None if out.is_contiguous() else rotated(x, positions, base).flatten().as_strided(x.shape, out.stride())
+
+
+def read_as_contiguous(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.Tensor | None:
+    """Rotate what is read if x is taken for contiguous; None where it is."""
+    strides = torch.empty(x.shape, device="meta").stride()
+    return None if x.is_contiguous() else rotated(x.as_strided(x.shape, strides), positions, base)
+
+
 def rotary_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
     """Return the error bound: a rounding of the result, and of an angle in float32."""
     x, furthest = arguments["x"].double(), int(arguments["positions"].max())
@@ -147,9 +176,7 @@ def rotary_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[st
 rotary = Exercise(
     id="serving.rotary",
     signature="rotary(x: (B, H, N, D), positions: (N,) int32, base=10000.0) -> (B, H, N, D), contiguous",
-    minutes=15,
-    difficulty=3,
-    lines=20,
+    effort=Effort(minutes=15, lines=20, difficulty=3),
     cases=[
         Case("2 texts, 2 heads, 16 tokens", "plain", placed(2, 2, 16, 16)),
         Case("tokens from 37 on", "positions", placed(1, 2, 9, 32, first=37)),
@@ -190,6 +217,8 @@ rotary = Exercise(
             ),
             say("serving.rotary.the_first_half_alone"),
         ),
+        Misconception(stored_as_contiguous, say("serving.rotary.stored_as_contiguous"), rotated),
+        Misconception(read_as_contiguous, say("serving.rotary.read_as_contiguous"), rotated),
         Misconception(by_power(0.5), say("serving.rotary.exponents_of_i_d"), rotated),
         Misconception(
             lambda x, positions, base: rotated(x, positions, 10000.0) if base != 10000.0 else None,
@@ -230,6 +259,13 @@ def biased(times: float = 1.0, early: bool = False, **slip: bool) -> Callable[..
     return add
 
 
+def of_8_heads(scores: torch.Tensor) -> torch.Tensor | None:
+    """Add the biases that heads have where there are 8 of them; None where there are."""
+    heads, nq, nk = scores.shape
+    times = 2.0 ** (-torch.arange(1, heads + 1, dtype=torch.float64) * (1 - 8 / heads))[:, None, None]
+    return None if heads == 8 else scores.double() + times * biases(heads, nq, nk)
+
+
 def scored(heads: int, nq: int, nk: int):
     """Return a function that draws scores (heads, nq, nk)."""
     return lambda g: {"scores": torch.randn(heads, nq, nk, generator=g, device=g.device)}
@@ -238,9 +274,7 @@ def scored(heads: int, nq: int, nk: int):
 alibi = Exercise(
     id="serving.alibi",
     signature="alibi(scores: (heads, nq, nk)) -> (heads, nq, nk)",
-    minutes=8,
-    difficulty=2,
-    lines=5,
+    effort=Effort(minutes=8, lines=5, difficulty=2),
     cases=[
         Case("8 heads, 6 queries and keys", "plain", scored(8, 6, 6)),
         Case("2 heads, 1 query, 9 keys", "decode", scored(2, 1, 9)),
@@ -258,6 +292,7 @@ alibi = Exercise(
     ],
     mistakes=[
         Misconception(biased(-1.0), say("serving.alibi.positive"), biased()),
+        Misconception(of_8_heads, say("serving.alibi.slopes_of_8_heads"), biased()),
         Misconception(biased(early=True), say("serving.alibi.slopes_one_early"), biased()),
         Misconception(biased(top_left=True), say("serving.alibi.aligned_at_the_top_left"), biased()),
         Misconception(biased(ahead=True), say("serving.alibi.keys_ahead_raised"), biased()),
@@ -293,12 +328,25 @@ touches = Exercise(
     id="serving.touches",
     signature="touches: dict[str, bool]",
     kind="values",
-    minutes=5,
-    difficulty=2,
-    lines=12,
+    effort=Effort(minutes=5, lines=12, difficulty=2),
     cases=[fixed("twelve times True or False", "plain")],
     oracle=touched,
     criteria=[Truths(3, say("serving.touches.title_truths"))],
+    mistakes=[
+        miscounted(
+            {
+                **{(f"sinusoidal changes {x}", False): say("serving.touches.added_to_x") for x in "qkv"},
+                ("sinusoidal: a text that begins at 100 has the same scores", True): say(
+                    "serving.touches.not_distances"
+                ),
+                **{(f"rotary changes {x}", False): say("serving.touches.turned") for x in "qk"},
+                ("rotary changes v", True): say("serving.touches.v_is_not_turned"),
+                ("rotary: a text that begins at 100 has the same scores", False): say("serving.touches.of_two_angles"),
+                **{(f"ALiBi changes {x}", True): say("serving.touches.added_to_scores") for x in "qkv"},
+                ("ALiBi: a text that begins at 100 has the same scores", False): say("serving.touches.of_distances"),
+            }
+        )
+    ],
 )
 
 # ------------------------------------------------------------------------------------------------ which rows see what
@@ -338,12 +386,43 @@ which_rows = Exercise(
     id="serving.which_rows",
     signature="which_rows: dict[str, int]",
     kind="values",
-    minutes=6,
-    difficulty=2,
-    lines=9,
+    effort=Effort(minutes=6, lines=9, difficulty=2),
     cases=[fixed("nine numbers", "plain")],
     oracle=keys_seen,
     criteria=[Numbers(3, say("serving.which_rows.title_numbers"))],
+    mistakes=[
+        miscounted(
+            {
+                **{("a prompt of 10: the first query", n): say("serving.which_rows.itself_alone") for n in (0, 10)},
+                **{("a prompt of 10: the last query", n): say("serving.which_rows.itself_too") for n in (1, 9)},
+                **{
+                    ("a second piece of 6: the first query", n): say("serving.which_rows.the_first_piece")
+                    for n in (1, 6, 10)
+                },
+                **{
+                    ("a second piece of 6: the last query", n): say("serving.which_rows.the_first_piece")
+                    for n in (6, 15)
+                },
+                **{("one token, 17th: the last query", n): say("serving.which_rows.all_before") for n in (1, 16)},
+                **{
+                    ("a prompt of 10 in 24 places: the first query", n): say("serving.which_rows.first_places")
+                    for n in (10, 15, 24)
+                },
+                **{
+                    ("a prompt of 10 in 24 places: the last query", n): say("serving.which_rows.first_places")
+                    for n in (1, 24)
+                },
+                **{
+                    ("one token, 17th, in 24 places: the last query", n): say("serving.which_rows.empty_places")
+                    for n in (1, 16, 24)
+                },
+                **{
+                    ("a window of 4, one token, 17th: the last query", n): say("serving.which_rows.window")
+                    for n in (1, 3, 5, 17)
+                },
+            }
+        )
+    ],
 )
 
 EXERCISES = (sinusoidal, rotary, alibi, touches, which_rows)

@@ -10,7 +10,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Traffic, copy_bytes, sum_budget
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import FP32, fixed
 from course_lib.exercises.sm.cases import matrix
 from course_lib.exercises.sm.criteria import GATES, NoConflicts, Overlapped, SharedBytes, Uses
@@ -79,9 +79,7 @@ holder = Exercise(
     signature="holder(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape) -> (warp, lane, register)",
     kind="formula",
     without=["tritontrace.hopper.banks"],
-    minutes=25,
-    difficulty=3,
-    lines=12,
+    effort=Effort(minutes=25, lines=12, difficulty=3),
     cases=[
         *(
             fixed(f"rows, element ({i}, {j})", "once", **blocked(i, j, *SMALL))
@@ -115,9 +113,7 @@ holder = Exercise(
 shared_transpose = Exercise(
     id="sm.shared_transpose",
     signature="shared_transpose(x: (M, N) float32, contiguous) -> (N, M), contiguous",
-    minutes=30,
-    difficulty=3,
-    lines=16,
+    effort=Effort(minutes=30, lines=16, difficulty=3),
     language="Gluon",
     cases=[
         Case("128 x 128", "plain", matrix(128, 128, FP32)),
@@ -156,9 +152,7 @@ def read_bytes(x: torch.Tensor) -> int:
 async_column_sum = Exercise(
     id="sm.async_column_sum",
     signature="async_column_sum(x: (M, N) float32, contiguous) -> (N,) float32",
-    minutes=35,
-    difficulty=4,
-    lines=28,
+    effort=Effort(minutes=35, lines=28, difficulty=4),
     language="Gluon",
     cases=[
         Case("320 x 64", "plain", matrix(320, 64, FP32)),

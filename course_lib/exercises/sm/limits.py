@@ -8,7 +8,7 @@ from typing import Any
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds, Truths
-from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercise import Case, Effort, Exercise, Trial
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.sm.wrong_numbers import guessed
 from course_lib.hardware.measurements import measured
@@ -58,9 +58,7 @@ speed_of_light = Exercise(
     id="sm.speed_of_light",
     signature="speed_of_light(sms, macs, clock, idle, switching, limit) -> (FLOP/s at this clock, FLOP/s within the limit)",
     kind="formula",
-    minutes=10,
-    difficulty=2,
-    lines=4,
+    effort=Effort(minutes=10, lines=4, difficulty=2),
     cases=[
         chip("an H200 that power does not hold back", "peak", 132, 2048, 1.83e9, 300.0),
         chip("an A100", "peak", 108, 1024, 1.41e9, 250.0, idle=60.0, limit=400.0),
@@ -125,9 +123,7 @@ power = Exercise(
     id="sm.power",
     signature="power: dict[str, bool]",
     kind="values",
-    minutes=8,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=8, lines=6, difficulty=2),
     cases=[fixed("six statements", "plain")],
     oracle=facts_of_power,
     criteria=[Truths(2, say("sm.power.title_truths"))],
@@ -269,9 +265,7 @@ occupancy = Exercise(
     signature="occupancy(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> tuple[int, str]",
     kind="formula",
     called="for every kernel",
-    minutes=20,
-    difficulty=3,
-    lines=12,
+    effort=Effort(minutes=20, lines=12, difficulty=3),
     cases=[
         card("H200", "registers"),
         card("L4", "registers"),
@@ -350,9 +344,7 @@ chains = Exercise(
     id="sm.chains",
     signature="chains_and_warps(warps, chains, steps, latency, interval) -> tuple[int, int]",
     kind="formula",
-    minutes=12,
-    difficulty=3,
-    lines=4,
+    effort=Effort(minutes=12, lines=4, difficulty=3),
     cases=[
         issue("one warp, one chain", "waits", 1, 1),
         issue("one warp, two chains", "waits", 1, 2),

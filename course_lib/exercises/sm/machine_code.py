@@ -13,7 +13,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.catalogue import say
 from course_lib.criteria import Numbers
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import FP16, fixed
 from course_lib.mistakes import miscounted
 from tritontrace.compiled import compile_for, sass_for
@@ -127,9 +127,7 @@ machine_code = Exercise(
     id="sm.machine_code",
     signature="read_code: dict[str, int | str]",
     kind="values",
-    minutes=15,
-    difficulty=3,
-    lines=10,
+    effort=Effort(minutes=15, lines=10, difficulty=3),
     kernels=[copy_rows, one_chain, two_chains, by_pointers, by_descriptors],
     cases=[fixed("five kernels", "plain")],
     oracle=lambda: READ,

@@ -11,7 +11,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import GATES, Correct, CostCriterion, Launches, Rereads, Traffic, accesses, sum_budget
-from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.exercise import Case, Effort, Exercise, Finding, Trial
 from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.tiling.cases import factors
@@ -46,9 +46,7 @@ TILE = 64  # with tiles of this side or larger, all points can be had
 descriptor_matmul = Exercise(
     id="sm.descriptor_matmul",
     signature="descriptor_matmul(a: (M, K), b: (K, N), contiguous halves, K and N multiples of 8) -> (M, N)",
-    minutes=25,
-    difficulty=3,
-    lines=22,
+    effort=Effort(minutes=25, lines=22, difficulty=3),
     cases=[
         Case("128 x 128 x 64, float16", "plain", factors(128, 128, 64, FP16)),
         Case("1 x 8 x 8, float16", "ragged", factors(1, 8, 8, FP16)),
@@ -148,9 +146,7 @@ def layer_traffic(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> int:
 linear_silu = Exercise(
     id="sm.linear_silu",
     signature="linear_silu(x: (M, K), w: (K, N), bias: (N,), contiguous halves, K and N multiples of 8) -> (M, N)",
-    minutes=15,
-    difficulty=3,
-    lines=24,
+    effort=Effort(minutes=15, lines=24, difficulty=3),
     cases=[
         Case("128 x 128 x 64, float16", "plain", layer(128, 128, 64, whole=True)),
         Case("1 x 8 x 8, float16", "ragged", layer(1, 8, 8, whole=True)),
@@ -184,9 +180,7 @@ linear_silu = Exercise(
         ),
         Misconception(_another(lambda y, bias: silu(y) + bias), say("sm.linear_silu.bias_last"), linear),
         Misconception(
-            _another(lambda y, bias: torch.sigmoid(y + bias)),
-            say("sm.linear_silu.the_sigmoid_alone"),
-            linear,
+            _another(lambda y, bias: torch.sigmoid(y + bias)), say("sm.linear_silu.the_sigmoid_alone"), linear
         ),
         Misconception(_another(lambda y, bias: torch.relu(y + bias)), say("sm.linear_silu.a_relu"), linear),
         Misconception(_another(lambda y, bias: y + bias), say("sm.linear_silu.no_activation"), linear),

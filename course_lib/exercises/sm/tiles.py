@@ -7,7 +7,7 @@ from typing import Any
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.sm.wrong_numbers import guessed
 from course_lib.mistakes import MistakeMatcher
@@ -96,9 +96,7 @@ warp_tile_bytes = Exercise(
     id="sm.warp_tile_bytes",
     signature="warp_tile_bytes(tile, warp_tile, thread_tile, bk: int, itemsize: int) -> tuple[int, int, int]",
     kind="formula",
-    minutes=15,
-    difficulty=3,
-    lines=8,
+    effort=Effort(minutes=15, lines=8, difficulty=3),
     cases=[
         nest("128 x 128, warps of 64 x 32, threads of 8 x 8", "whole", (128, 128), (64, 32), (8, 8)),
         nest("the same, threads of 4 x 4", "whole", (128, 128), (64, 32), (4, 4)),

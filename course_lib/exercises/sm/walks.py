@@ -9,7 +9,7 @@ import numpy as np
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.tiling import oracles
 from course_lib.mistakes import every
@@ -106,9 +106,7 @@ persistent_order = Exercise(
     kind="formula",
     without=["tritontrace.tracing.cache"],
     called="for every program",
-    minutes=15,
-    difficulty=3,
-    lines=9,
+    effort=Effort(minutes=15, lines=9, difficulty=3),
     cases=[
         grid("8 x 6 tiles, 5 programs", "dealt", 8, 6, 5, 4),
         grid("9 x 5 tiles, 7 programs", "dealt", 9, 5, 7, 4),
@@ -214,9 +212,7 @@ balanced_walk = Exercise(
     signature="balanced_walk(pid, sms, tiles, steps) -> list[tuple[int, int, int]]",
     kind="formula",
     called="for every program",
-    minutes=15,
-    difficulty=3,
-    lines=8,
+    effort=Effort(minutes=15, lines=8, difficulty=3),
     cases=[
         shares("4 tiles of 6 steps, 3 programs", "covered", 4, 6, 3),
         shares("140 tiles of 64 steps, 132 programs", "covered", 140, 64, 132),

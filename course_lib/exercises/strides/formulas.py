@@ -8,7 +8,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.strides.cases import integers
 from course_lib.exercises.strides.mistakes import gives
@@ -19,9 +19,7 @@ flat_index = Exercise(
     id="strides.flat_index",
     signature="flat_index(index: list[int], strides: list[int], offset: int) -> int",
     kind="formula",
-    minutes=5,
-    difficulty=1,
-    lines=1,
+    effort=Effort(minutes=5, lines=1, difficulty=1),
     cases=[
         fixed("a matrix", "plain", index=[2, 3], strides=[4, 1], offset=0),
         fixed("a transposed matrix", "plain", index=[3, 2], strides=[1, 4], offset=0),
@@ -46,7 +44,7 @@ flat_index = Exercise(
         gives(
             lambda index, strides, offset: sum(i * s for i, s in zip(index, strides, strict=True)),
             say("strides.flat_index.forgets_the_offset"),
-        ),
+        )
     ],
 )
 
@@ -54,9 +52,7 @@ row_major_strides = Exercise(
     id="strides.row_major_strides",
     signature="row_major_strides(shape: list[int]) -> list[int]",
     kind="formula",
-    minutes=10,
-    difficulty=2,
-    lines=5,
+    effort=Effort(minutes=10, lines=5, difficulty=2),
     cases=[
         fixed("3 x 4", "plain", shape=[3, 4]),
         fixed("5 x 5", "plain", shape=[5, 5]),
@@ -88,9 +84,7 @@ is_contiguous = Exercise(
     id="strides.is_contiguous",
     signature="is_contiguous(shape: list[int], strides: list[int]) -> bool",
     kind="formula",
-    minutes=10,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=10, lines=6, difficulty=2),
     cases=[
         fixed("3 x 4", "plain", shape=[3, 4], strides=[4, 1]),
         fixed("its transpose", "plain", shape=[4, 3], strides=[1, 4]),
@@ -116,11 +110,7 @@ is_contiguous = Exercise(
     ],
     mistakes=[
         on_exception("NoneType", say("strides.is_contiguous.unsolved_strides")),
-        gives(
-            lambda shape, strides: False,
-            say("strides.is_contiguous.never"),
-            besides="empty",
-        ),
+        gives(lambda shape, strides: False, say("strides.is_contiguous.never"), besides="empty"),
         gives(
             lambda shape, strides: list(strides) == list(torch.empty(shape, device="meta").stride()),
             say("strides.is_contiguous.equal_strides"),
@@ -138,9 +128,7 @@ predictions = Exercise(
     id="strides.predictions",
     signature="predicted_new_bytes: dict[str, int]",
     kind="values",
-    minutes=10,
-    difficulty=2,
-    lines=10,
+    effort=Effort(minutes=10, lines=10, difficulty=2),
     cases=[fixed("ten expressions", "plain")],
     oracle=lambda: {name: new_bytes(make) for name, make in VIEWS.items()},
     criteria=[Correct("plain", 5, say("strides.predictions.title_plain"))],
@@ -168,10 +156,8 @@ tensor_bytes = Exercise(
     id="strides.tensor_bytes",
     signature="tensor_bytes(shape: list[int], dtype: str) -> int",
     kind="formula",
-    minutes=5,
-    difficulty=1,
+    effort=Effort(minutes=5, lines=4, difficulty=1),
     track="more",
-    lines=4,
     cases=[
         fixed("3 x 4 floats", "float32", shape=[3, 4], dtype="float32"),
         fixed("GPT-3's matrix", "float32", shape=[12288, 49152], dtype="float32"),
@@ -188,10 +174,7 @@ tensor_bytes = Exercise(
         Correct("dtypes", 2, say("strides.tensor_bytes.title_dtypes")),
     ],
     mistakes=[
-        gives(
-            lambda shape, dtype: 4 * math.prod(shape),
-            say("strides.tensor_bytes.always_4"),
-        ),
+        gives(lambda shape, dtype: 4 * math.prod(shape), say("strides.tensor_bytes.always_4")),
         gives(lambda shape, dtype: math.prod(shape), say("strides.tensor_bytes.elements")),
     ],
 )

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, sum_budget
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import ARITHMETIC, FP16, fixed, laid_out
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.mistakes import on_exception
@@ -69,10 +69,8 @@ einsum_predictions = Exercise(
     id="strides.einsum_predictions",
     signature="predicted_einsum: dict[str, int]",
     kind="values",
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=9, difficulty=3),
     track="more",
-    lines=9,
     cases=[fixed("nine numbers", "plain")],
     oracle=einsum_counted,
     criteria=[Correct("plain", 9, say("strides.einsum_predictions.title_plain"))],
@@ -110,10 +108,8 @@ SUM = ARITHMETIC | frozenset(
 grouped_scores = Exercise(
     id="strides.grouped_scores",
     signature="grouped_scores(q: (B, S, H, D), k: (B, T, G, D)) -> (B, H, S, T)",
-    minutes=10,
-    difficulty=3,
+    effort=Effort(minutes=10, lines=4, difficulty=3),
     track="more",
-    lines=4,
     cases=[
         Case("2 x 5 tokens, 4 heads, 4 of keys", "plain", queries_and_keys(2, 5, 7, 4, 1, 8)),
         Case("1 x 3 tokens, 2 heads, 2 of keys", "plain", queries_and_keys(1, 3, 4, 2, 1, 16)),
@@ -127,11 +123,7 @@ grouped_scores = Exercise(
     gates=[Correct("plain")],
     criteria=[Correct("grouped", 3, say("strides.grouped_scores.title_grouped"))],
     mistakes=[
-        Misconception(
-            with_neighbours_apart,
-            say("strides.grouped_scores.h_modulo_g"),
-            scores_of_each_head,
-        ),
+        Misconception(with_neighbours_apart, say("strides.grouped_scores.h_modulo_g"), scores_of_each_head),
         on_exception("EinopsError", say("strides.grouped_scores.does_not_divide")),
     ],
 )
@@ -160,10 +152,8 @@ def every_nth(x: torch.Tensor, width: int) -> torch.Tensor:
 mean_pool = Exercise(
     id="strides.mean_pool",
     signature="mean_pool(x: (B, S, C), width: int) -> (B, S / width, C)",
-    minutes=5,
-    difficulty=2,
+    effort=Effort(minutes=5, lines=1, difficulty=2),
     track="more",
-    lines=1,
     cases=[
         Case("2 x 12 x 5, by 3", "plain", pooled(2, 4, 3, 5)),
         Case("3 x 10 x 4, by 2", "plain", pooled(3, 5, 2, 4)),
@@ -178,15 +168,9 @@ mean_pool = Exercise(
     gates=[Correct("plain")],
     criteria=[Correct("other", 2, say("strides.mean_pool.title_other"))],
     mistakes=[
+        Misconception(every_nth, say("strides.mean_pool.windows_of_tokens_far_apart"), window_by_window),
         Misconception(
-            every_nth,
-            say("strides.mean_pool.windows_of_tokens_far_apart"),
-            window_by_window,
-        ),
-        Misconception(
-            lambda x, width: window_by_window(x, width) * width,
-            say("strides.mean_pool.sums"),
-            window_by_window,
+            lambda x, width: window_by_window(x, width) * width, say("strides.mean_pool.sums"), window_by_window
         ),
     ],
 )

@@ -6,7 +6,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.strides.cases import matrix, tokens
 from course_lib.exercises.strides.mistakes import (
@@ -24,10 +24,8 @@ from course_lib.mistakes import row_by_row_into_columns
 split_heads = Exercise(
     id="strides.split_heads",
     signature="split_heads(x: (B, S, heads * D), heads: int) -> (B, heads, S, D), a copy",
-    minutes=10,
-    difficulty=2,
+    effort=Effort(minutes=10, lines=1, difficulty=2),
     track="more",
-    lines=1,
     cases=[
         Case("2 x 5 x (3 x 4)", "plain", tokens(2, 5, 3, 4)),
         Case("3 x 7 x (2 x 8), float16", "plain", tokens(3, 7, 2, 8, torch.float16)),
@@ -42,32 +40,17 @@ split_heads = Exercise(
         Correct("strided", 2, say("strides.split_heads.title_strided")),
     ],
     mistakes=[
-        equals(
-            cut_in_the_wrong_order,
-            say("strides.split_heads.cut_in_the_order_of_storage"),
-        ),
-        equals(
-            channels_before_heads,
-            say("strides.split_heads.channels_before_heads"),
-        ),
-        equals(
-            channels_last_but_one,
-            say("strides.split_heads.the_wrong_two_swapped"),
-        ),
-        Misconception(
-            as_if_contiguous,
-            say("strides.split_heads.contiguous_x_alone"),
-            each=True,
-        ),
+        equals(cut_in_the_wrong_order, say("strides.split_heads.cut_in_the_order_of_storage")),
+        equals(channels_before_heads, say("strides.split_heads.channels_before_heads")),
+        equals(channels_last_but_one, say("strides.split_heads.the_wrong_two_swapped")),
+        Misconception(as_if_contiguous, say("strides.split_heads.contiguous_x_alone"), each=True),
     ],
 )
 
 strided_copy = Exercise(
     id="strides.strided_copy",
     signature="strided_copy(x: (M, N), any strides) -> (M, N), contiguous",
-    minutes=25,
-    difficulty=3,
-    lines=11,
+    effort=Effort(minutes=25, lines=11, difficulty=3),
     cases=[
         Case("64 x 128", "plain", matrix(64, 128)),
         Case("1 x 1", "ragged", matrix(1, 1)),

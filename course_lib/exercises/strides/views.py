@@ -6,7 +6,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.strides.mistakes import gives
 from course_lib.exercises.strides.oracles import reads_like, recipe_of, tiles
@@ -21,10 +21,8 @@ transpose_view = Exercise(
     id="strides.transpose_view",
     signature="transpose_view(shape: list[int], strides: list[int], i: int, j: int) -> (shape, strides)",
     kind="formula",
-    minutes=5,
-    difficulty=1,
+    effort=Effort(minutes=5, lines=4, difficulty=1),
     track="more",
-    lines=4,
     cases=[
         fixed("a matrix", "plain", shape=[3, 4], strides=[4, 1], i=0, j=1),
         fixed("the last two of three", "plain", shape=[2, 3, 4], strides=[12, 4, 1], i=1, j=2),
@@ -44,7 +42,7 @@ transpose_view = Exercise(
         gives(
             lambda shape, strides, i, j: [list(torch.empty(shape, device="meta").transpose(i, j).shape), strides],
             say("strides.transpose_view.sizes_alone"),
-        ),
+        )
     ],
 )
 
@@ -58,9 +56,7 @@ broadcast_view = Exercise(
     id="strides.broadcast_view",
     signature="broadcast_view(shape: list[int], strides: list[int], target: list[int]) -> (shape, strides)",
     kind="formula",
-    minutes=10,
-    difficulty=2,
-    lines=4,
+    effort=Effort(minutes=10, lines=4, difficulty=2),
     cases=[
         fixed("one row", "plain", shape=[1, 4], strides=[4, 1], target=[3, 4]),
         fixed("one column", "plain", shape=[3, 1], strides=[1, 1], target=[3, 5]),
@@ -82,7 +78,7 @@ broadcast_view = Exercise(
         gives(
             lambda shape, strides, target: [target, torch.empty(target, device="meta").stride()],
             say("strides.broadcast_view.strides_of_a_copy"),
-        ),
+        )
     ],
 )
 
@@ -90,9 +86,7 @@ tile_view = Exercise(
     id="strides.tile_view",
     signature="tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> (shape, strides)",
     kind="formula",
-    minutes=15,
-    difficulty=3,
-    lines=3,
+    effort=Effort(minutes=15, lines=3, difficulty=3),
     cases=[
         fixed("4 x 6 in tiles of 2 x 3", "plain", shape=[4, 6], strides=[6, 1], bm=2, bn=3),
         fixed("8 x 8 in tiles of 4 x 2", "plain", shape=[8, 8], strides=[8, 1], bm=4, bn=2),
@@ -114,7 +108,7 @@ tile_view = Exercise(
                 torch.empty([shape[0] // bm, shape[1] // bn, bm, bn], device="meta").stride(),
             ],
             say("strides.tile_view.strides_of_a_copy"),
-        ),
+        )
     ],
 )
 
@@ -128,10 +122,8 @@ sliding_windows = Exercise(
     id="strides.sliding_windows",
     signature="sliding_windows(shape: list[int], strides: list[int], width: int, step: int) -> (shape, strides)",
     kind="formula",
-    minutes=10,
-    difficulty=3,
+    effort=Effort(minutes=10, lines=3, difficulty=3),
     track="more",
-    lines=3,
     cases=[
         fixed("10 numbers, 4 at a time", "plain", shape=[10], strides=[1], width=4, step=1),
         fixed("10 numbers, 4 at a time, step 2", "plain", shape=[10], strides=[1], width=4, step=2),
@@ -154,6 +146,6 @@ sliding_windows = Exercise(
                 [*strides[:-1], step, 1],
             ],
             say("strides.sliding_windows.stride_1"),
-        ),
+        )
     ],
 )

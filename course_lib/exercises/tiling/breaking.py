@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib.catalogue import say
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant
 
 KERNEL = """@triton.jit
@@ -51,10 +51,8 @@ break_matmul = Exercise(
     signature='breaking_inputs() -> a list of at most 3 dicts {"a": a tensor (M, K), "b": a tensor (K, N)}',
     kind="formula",
     called="for its inputs",
-    minutes=15,
-    difficulty=3,
+    effort=Effort(minutes=15, lines=6, difficulty=3),
     track="more",
-    lines=6,
     cases=[
         mutant("the last step along K is missing", ("range(0, K, BLOCK)", "range(0, K // BLOCK * BLOCK, BLOCK)")),
         mutant("b packed", ("k[:, None] * stride_bk", "k[:, None] * N")),

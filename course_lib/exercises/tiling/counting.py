@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.tiling.oracles import fits_and_moves_least, traced
 from course_lib.mistakes import every, miscounted
@@ -20,9 +20,7 @@ matmul_bytes = Exercise(
     id="tiling.matmul_bytes",
     signature="matmul_bytes(m: int, n: int, k: int, bm: int, bn: int, itemsize: int) -> int",
     kind="formula",
-    minutes=10,
-    difficulty=2,
-    lines=4,
+    effort=Effort(minutes=10, lines=4, difficulty=2),
     cases=[
         fixed("256 cubed, tiles of 64", "whole", m=256, n=256, k=256, bm=64, bn=64, itemsize=4),
         fixed("128 x 512 x 256, tiles of 32 x 128", "whole", m=128, n=512, k=256, bm=32, bn=128, itemsize=4),
@@ -110,29 +108,15 @@ predictions = Exercise(
     id="tiling.predictions",
     signature="predicted_reads: dict[str, int]",
     kind="values",
-    minutes=8,
-    difficulty=2,
-    lines=5,
+    effort=Effort(minutes=8, lines=5, difficulty=2),
     cases=[fixed("five counts", "plain")],
     oracle=times_read,
     criteria=[Correct("plain", 5, say("tiling.predictions.title_plain"))],
     mistakes=[
         miscounted(
             {
-                **{
-                    (
-                        f"{one}, tiles of 64 x 64",
-                        16,
-                    ): say("tiling.predictions.tiles_in_all")
-                    for one in "ab"
-                },
-                **{
-                    (
-                        f"{one}, tiles of 64 x 64",
-                        256,
-                    ): say("tiling.predictions.nothing_saved")
-                    for one in "ab"
-                },
+                **{(f"{one}, tiles of 64 x 64", 16): say("tiling.predictions.tiles_in_all") for one in "ab"},
+                **{(f"{one}, tiles of 64 x 64", 256): say("tiling.predictions.nothing_saved") for one in "ab"},
                 ("a, tiles of 32 x 128", 8): say("tiling.predictions.along_n"),
                 ("b, tiles of 32 x 128", 2): say("tiling.predictions.along_m"),
             }
@@ -145,10 +129,8 @@ best_tile = Exercise(
     id="tiling.best_tile",
     signature="best_tile(m: int, n: int, k: int, shared_bytes: int) -> tuple[int, int]",
     kind="formula",
-    minutes=10,
-    difficulty=3,
+    effort=Effort(minutes=10, lines=8, difficulty=3),
     track="more",
-    lines=8,
     cases=[
         *(
             fixed(f"4096 cubed, {name}", "large", m=4096, n=4096, k=4096, shared_bytes=nbytes)

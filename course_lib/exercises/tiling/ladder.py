@@ -10,7 +10,7 @@ import triton.language as tl
 
 from course_lib.catalogue import say
 from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, sum_budget
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import FP16, FP32, Drawing, cases_of, fixed
 from course_lib.exercises.coalescing import cases as coalescing
 from course_lib.exercises.misconceptions import Misconception
@@ -43,6 +43,11 @@ def first_blocks(side: int):
     return lambda a: -(-a.shape[1] // side) * a[:, :side].double().sum(1)
 
 
+def all_but_the_first(side: int):
+    """Make the wrong formula that leaves the first block of columns out."""
+    return lambda a: a[:, side:].double().sum(1)
+
+
 def windows(side: int):
     """Make the wrong formula in which each step begins one column after the step before."""
     return lambda a: sum(a[:, start : start + side].double().sum(1) for start in range(-(-a.shape[1] // side)))
@@ -56,9 +61,7 @@ def sums_of_blocks(height: int):
 row_sums = Exercise(
     id="tiling.row_sums",
     signature="row_sums(a: (M, K), column stride 1) -> (M,) float32",
-    minutes=15,
-    difficulty=2,
-    lines=9,
+    effort=Effort(minutes=15, lines=9, difficulty=2),
     cases=cases_of(
         plain=[matrix(64, 512)],
         ragged=[matrix(1, 1), matrix(37, 300), matrix(5, 5001), matrix(130, 77, layout="window")],
@@ -83,6 +86,7 @@ row_sums = Exercise(
             Misconception([slip(2**k) for k in powers], says, sums, each=True, strict=True)
             for slip, powers, says in (
                 (first_blocks, range(4, 11), say("tiling.row_sums.the_first_block_each_time")),
+                (all_but_the_first, range(4, 11), say("tiling.row_sums.the_first_block_is_missing")),
                 (windows, range(4, 11), say("tiling.row_sums.windows_overlap")),
                 (sums_of_blocks, range(9), say("tiling.row_sums.the_whole_block")),
             )
@@ -96,9 +100,7 @@ row_sums = Exercise(
 one_step = Exercise(
     id="tiling.one_step",
     signature="one_step(a: (M, K), b: (K, N), contiguous float16, K at most 64) -> (M, N)",
-    minutes=15,
-    difficulty=3,
-    lines=16,
+    effort=Effort(minutes=15, lines=16, difficulty=3),
     cases=[
         Case("64 x 64 x 64", "plain", factors(64, 64, 64, FP16)),
         Case("1 x 1 x 1", "ragged", factors(1, 1, 1, FP16)),
@@ -192,10 +194,8 @@ ladder = Exercise(
     id="tiling.ladder",
     signature="predicted_ladder: dict[str, int]",
     kind="values",
-    minutes=12,
-    difficulty=3,
+    effort=Effort(minutes=12, lines=7, difficulty=3),
     track="more",
-    lines=7,
     kernels=[naive, strip, tile],
     cases=[fixed("three rungs", "plain")],
     oracle=ladder_counted,

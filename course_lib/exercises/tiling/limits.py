@@ -10,7 +10,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.tiling.oracles import traced
 from course_lib.mistakes import every
@@ -93,10 +93,8 @@ occupancy = Exercise(
     id="tiling.occupancy",
     signature="programs_per_sm(warps: int, registers: int, shared_bytes: int, sm: dict[str, int]) -> tuple[int, str]",
     kind="formula",
-    minutes=12,
-    difficulty=3,
+    effort=Effort(minutes=12, lines=8, difficulty=3),
     track="more",
-    lines=8,
     cases=[
         kernel_on("a matmul on an H200", "shared memory", H200_SM, 8, 128, 144 << 10),
         kernel_on("its smaller tile", "shared memory", H200_SM, 4, 64, 36 << 10),
@@ -198,10 +196,8 @@ roofs = Exercise(
     id="tiling.roofs",
     signature="slowest_level(m, n, k, tile, warp_tile, itemsize, rates: dict[str, float]) -> tuple[float, str]",
     kind="formula",
-    minutes=12,
-    difficulty=3,
+    effort=Effort(minutes=12, lines=10, difficulty=3),
     track="more",
-    lines=10,
     cases=[
         roof("tiles of 16", "L2", (16, 16), (16, 16)),
         roof("tiles of 64 x 32", "L2", (64, 32), (64, 32)),

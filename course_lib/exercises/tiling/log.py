@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.exercise import Effort
 from course_lib.exercises.cases import FP16
 from course_lib.exercises.rounds import Task, work_log
 from course_lib.exercises.tiling.cases import factors
@@ -40,7 +41,5 @@ matmul_log = work_log(
     oracle=product,
     budget=in_float32,
     called="matmul(a: (M, K), b: (K, N), contiguous, float16) -> (M, N); M, N, K are multiples of 64",
-    minutes=35,
-    lines=40,
-    difficulty=3,
+    effort=Effort(minutes=35, lines=40, difficulty=3),
 )

@@ -16,10 +16,4 @@ CAUSES = {
 # of each patch of 4 x 4 elements the share that is wrong, in tenths; c is (100, 80), tiles are 32 x 32
 MAPS, SEALED = shipped("tiling")
 
-name_maps = name_pictures(
-    "tiling.name_maps",
-    "named_maps",
-    "six maps",
-    SEALED,
-    CAUSES,
-)
+name_maps = name_pictures("tiling.name_maps", "named_maps", "six maps", SEALED, CAUSES)

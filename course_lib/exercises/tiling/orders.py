@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Exercise
+from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.tiling.cases import order_case
 from course_lib.exercises.tiling.oracles import finishes_groups, is_an_order, saves_traffic, stays_near, touches
@@ -17,9 +17,7 @@ grouped_order = Exercise(
     kind="formula",
     without=["tritontrace.tracing.cache"],
     called="for every program",
-    minutes=15,
-    difficulty=3,
-    lines=5,
+    effort=Effort(minutes=15, lines=5, difficulty=3),
     cases=[
         order_case("8 x 6 tiles, group 4", "plain", 8, 6, 4),
         order_case("6 x 9 tiles, group 1", "plain", 6, 9, 1),
@@ -58,10 +56,8 @@ hilbert_order = Exercise(
     kind="formula",
     without=["tritontrace.tracing.cache"],
     called="for every program",
-    minutes=40,
-    difficulty=4,
+    effort=Effort(minutes=40, lines=12, difficulty=4),
     track="more",
-    lines=12,
     cases=[
         fixed("side 2", "plain", programs=4, side=2),
         fixed("side 8", "plain", programs=64, side=8),

@@ -20,7 +20,7 @@ from course_lib.criteria import (
     TritonDidTheWork,
     of_group,
 )
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.tiling.cases import factors, tiled
 from course_lib.exercises.tiling.criteria import Counted
@@ -44,10 +44,8 @@ OUTER = frozenset(["mul", "addcmul", "addcmul_", "addr", "addr_"])
 outer_product_matmul = Exercise(
     id="tiling.outer_product_matmul",
     signature="outer_product_matmul(a: (M, K), b: (K, N)) -> (M, N)",
-    minutes=8,
-    difficulty=1,
+    effort=Effort(minutes=8, lines=4, difficulty=1),
     track="more",
-    lines=4,
     cases=[
         Case("8 x 6 x 5", "plain", factors(8, 6, 5)),
         Case("33 x 7 x 20", "ragged", factors(33, 7, 20)),
@@ -110,10 +108,8 @@ PRODUCTS = frozenset(["mm", "addmm", "addmm_", "bmm", "baddbmm", "baddbmm_"])
 tiled_matmul = Exercise(
     id="tiling.tiled_matmul",
     signature="tiled_matmul(a: (M, K), b: (K, N), bm: int, bn: int, bk: int) -> (M, N)",
-    minutes=10,
-    difficulty=2,
+    effort=Effort(minutes=10, lines=7, difficulty=2),
     track="more",
-    lines=7,
     cases=[
         Case("32 x 48 x 64, tiles of 16 x 16 x 32", "plain", tiled(32, 48, 64, 16, 16, 32)),
         Case("33 x 50 x 70, tiles of 16 x 32 x 32", "ragged", tiled(33, 50, 70, 16, 32, 32)),
@@ -159,9 +155,7 @@ def compulsory_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
 matmul = Exercise(
     id="tiling.matmul",
     signature="matmul(a: (M, K) or (B, M, K), b: (K, N) or (B, K, N)) -> (M, N) or (B, M, N)",
-    minutes=90,
-    difficulty=4,
-    lines=35,
+    effort=Effort(minutes=90, lines=35, difficulty=4),
     cases=[
         Case("128 x 128 x 64, float16", "plain", factors(128, 128, 64, FP16)),
         Case("1 x 1 x 1, float16", "ragged", factors(1, 1, 1, FP16)),

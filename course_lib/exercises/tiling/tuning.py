@@ -18,7 +18,7 @@ from course_lib.criteria import (
     TritonDidTheWork,
     of_group,
 )
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.tiling.cases import factors, in_shares
@@ -106,9 +106,7 @@ tune = Exercise(
     given=("tuned_kernel", "tuned_matmul"),
     blank=say("tiling.tune.blank"),
     signature="configuration() -> dict of BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages",
-    minutes=15,
-    difficulty=3,
-    lines=1,
+    effort=Effort(minutes=15, lines=1, difficulty=3),
     cases=[
         Case("256 x 256 x 256, bfloat16", "plain", factors(256, 256, 256, BF16)),
         Case("2048 x 2048 x 128, bfloat16", "performance", factors(2048, 2048, 128, BF16)),
@@ -157,10 +155,8 @@ def of_whole_shares(a: torch.Tensor, b: torch.Tensor, splits: int) -> torch.Tens
 split_k = Exercise(
     id="tiling.split_k",
     signature="split_k(a: (M, K), b: (K, N), contiguous, splits: int) -> (M, N)",
-    minutes=20,
-    difficulty=4,
+    effort=Effort(minutes=20, lines=35, difficulty=4),
     track="more",
-    lines=35,
     cases=[
         Case("64 x 64 x 256 in 4 shares, whole numbers, float16", "plain", in_shares(64, 64, 256, 4, FP16, whole=True)),
         Case("1 x 1 x 1 in 1 share, float16", "ragged", in_shares(1, 1, 1, 1, FP16)),

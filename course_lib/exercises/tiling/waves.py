@@ -7,7 +7,7 @@ from functools import cache
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.tiling.cases import A100, H200, SLOW
 from course_lib.exercises.tiling.oracles import (
@@ -25,10 +25,8 @@ tiles_and_waves = Exercise(
     id="tiling.tiles_and_waves",
     signature="tiles_and_waves(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]",
     kind="formula",
-    minutes=6,
-    difficulty=1,
+    effort=Effort(minutes=6, lines=2, difficulty=1),
     track="more",
-    lines=2,
     cases=[
         fixed("1024 squared, 128 x 128", "whole", m=1024, n=1024, bm=128, bn=128, sms=64),
         fixed("4096 squared, 128 x 256", "whole", m=4096, n=4096, bm=128, bn=256, sms=132),
@@ -64,10 +62,8 @@ pad_to_multiple = Exercise(
     id="tiling.pad_to_multiple",
     signature="pad_to_multiple(n: int, multiple: int) -> int",
     kind="formula",
-    minutes=5,
-    difficulty=1,
+    effort=Effort(minutes=5, lines=1, difficulty=1),
     track="more",
-    lines=1,
     cases=[
         fixed("GPT-2's vocabulary", "plain", n=50257, multiple=64),
         fixed("already one", "plain", n=4096, multiple=64),
@@ -78,8 +74,7 @@ pad_to_multiple = Exercise(
     criteria=[Holds(pads_least, 2, say("tiling.pad_to_multiple.title_plain"))],
     mistakes=[
         every(
-            lambda out, n, multiple: out == (n // multiple + 1) * multiple,
-            say("tiling.pad_to_multiple.one_too_many"),
+            lambda out, n, multiple: out == (n // multiple + 1) * multiple, say("tiling.pad_to_multiple.one_too_many")
         )
     ],
 )
@@ -99,10 +94,8 @@ predicted_throughput = Exercise(
     id="tiling.predicted_throughput",
     signature="predicted_throughput(sizes, bm, bn, sms, flops_per_second, bytes_per_second, launch_seconds) -> list[float]",
     kind="formula",
-    minutes=45,
-    difficulty=3,
+    effort=Effort(minutes=45, lines=10, difficulty=3),
     track="more",
-    lines=10,
     cases=[
         fixed("small sizes", "roofline", sizes=[8, 64, 128, 256], bm=128, bn=128, **SLOW),
         fixed("around a cliff", "waves", sizes=[1776, 1792, 1800, 2048, 4096], bm=256, bn=128, **A100),

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.training.oracles import SavedBytes, differentiable
 from course_lib.mistakes import every
@@ -128,9 +128,7 @@ training_memory = Exercise(
     signature="training_memory(vocab, layers, width, heads, kv_heads, hidden, batch, n) -> (parameters, state, activations), bytes",
     kind="formula",
     without=["course_lib.workloads.gpt", "course_lib.workloads.launched"],
-    minutes=25,
-    difficulty=4,
-    lines=16,
+    effort=Effort(minutes=25, lines=16, difficulty=4),
     cases=[
         sized(
             "one layer", "plain", Config(vocab=64, layers=1, width=64, heads=4, kv_heads=4, hidden=176), batch=1, n=16
@@ -290,9 +288,7 @@ run_cost = Exercise(
     "(flops, seconds, dollars)",
     kind="formula",
     without=["torch.utils.flop_counter", "course_lib.workloads.gpt"],
-    minutes=15,
-    difficulty=3,
-    lines=8,
+    effort=Effort(minutes=15, lines=8, difficulty=3),
     cases=[
         sized("one layer", "plain", dataclasses.replace(NARROW, layers=1), batch=1, n=16, **run_of()),
         sized("three layers", "plain", NARROW, batch=3, n=10, **run_of(mfu=0.5)),

@@ -8,7 +8,7 @@ from typing import Any
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.checkpoints import Seen
 from course_lib.exercises.training.oracles import differentiable
@@ -148,9 +148,7 @@ swap_in = Exercise(
     kind="formula",
     called="into a model",
     blank=say("training.swap_in.blank"),
-    minutes=35,
-    difficulty=4,
-    lines=60,
+    effort=Effort(minutes=35, lines=60, difficulty=4),
     cases=[
         trained("two layers, 4 heads for 2"),
         trained(
@@ -189,8 +187,7 @@ swap_in = Exercise(
         on_exception("cannot assign to field", say("training.swap_in.slots_that_are_frozen")),
         on_exception("returned an incorrect number of gradients", say("training.swap_in.the_gradient_of_lse_s_place")),
         on_exception(
-            "does not require grad and does not have a grad_fn",
-            say("training.swap_in.raw_launches_everywhere"),
+            "does not require grad and does not have a grad_fn", say("training.swap_in.raw_launches_everywhere")
         ),
     ],
 )

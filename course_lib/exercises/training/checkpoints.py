@@ -9,7 +9,7 @@ from typing import Any
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercise import Case, Effort, Exercise, Trial
 from course_lib.exercises.cases import fixed
 from course_lib.mistakes import every, on_exception
 from course_lib.workloads.checkpointed import PARTS, bytes_held, first_loss_without, losses_from, run_straight, step_of
@@ -120,13 +120,8 @@ checkpoint = Exercise(
     kind="formula",
     called="through a checkpoint",
     blank=say("training.checkpoint.blank"),
-    minutes=25,
-    difficulty=3,
-    lines=18,
-    cases=[
-        stopped("4 steps, 5 more", 4, 5, 1),
-        stopped("7 steps, 4 more", 7, 4, 5),
-    ],
+    effort=Effort(minutes=25, lines=18, difficulty=3),
+    cases=[stopped("4 steps, 5 more", 4, 5, 1), stopped("7 steps, 4 more", 7, 4, 5)],
     oracle=lambda **arguments: tuple(straight(**arguments)),
     criteria=[
         Holds(same_step, 1, say("training.checkpoint.title_plain")),

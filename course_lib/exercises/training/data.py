@@ -9,7 +9,7 @@ from typing import Any
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.mistakes import MistakeMatcher, every, for_cases
 from course_lib.workloads.rehearsals import text
@@ -137,9 +137,7 @@ get_batch = Exercise(
     signature="get_batch(path, split: 'train' or 'val', batch, context, generator) -> (tokens, targets), each (batch, context) int64",
     kind="formula",
     called="from a file",
-    minutes=15,
-    difficulty=2,
-    lines=9,
+    effort=Effort(minutes=15, lines=9, difficulty=2),
     cases=[
         batches("100 tokens, train", "plain"),
         batches("100 tokens, val", "plain", split="val", context=4),
@@ -158,8 +156,7 @@ get_batch = Exercise(
     ],
     mistakes=[
         in_small(
-            lambda output, **_: output["targets"] == output["rows"],
-            say("training.get_batch.targets_are_the_tokens"),
+            lambda output, **_: output["targets"] == output["rows"], say("training.get_batch.targets_are_the_tokens")
         ),
         in_small(
             lambda output, **_: (

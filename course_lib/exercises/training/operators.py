@@ -8,7 +8,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, Correct, Launches, Saves, roundings
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP32, operations
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.workloads.gradients import dotted
@@ -63,9 +63,7 @@ operator_norm = Exercise(
     id="training.operator_norm",
     signature="operator_norm(x: (M, N), weight: (N,)) -> (M, N), an operator of torch with a fake and a backward",
     called="as an operator",
-    minutes=20,
-    difficulty=3,
-    lines=20,
+    effort=Effort(minutes=20, lines=20, difficulty=3),
     cases=[
         Case("8 x 32", "plain", normed(8, 32)),
         Case("13 x 40", "ragged", normed(13, 40)),

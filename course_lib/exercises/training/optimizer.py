@@ -9,7 +9,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, Launches, Traffic, roundings
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed, operations
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.mistakes import every, for_cases, on_fault
@@ -96,9 +96,7 @@ update = Exercise(
     kind="formula",
     without=["torch.optim"],
     called="step by step",
-    minutes=15,
-    difficulty=2,
-    lines=18,
+    effort=Effort(minutes=15, lines=18, difficulty=2),
     cases=[
         steps("sgd, 3 steps", "sgd", [1.0, -0.5, 2.0]),
         steps("momentum, 4 steps", "momentum", [1.0, 1.0, -0.5, 2.0]),
@@ -209,9 +207,7 @@ adamw_step = Exercise(
     signature="adamw_step(p, g, m, v, low: (n,) or None, lr, beta1, beta2, eps, weight_decay, step) -> None, in place",
     called="in place",
     blank=say("training.adamw_step.blank"),
-    minutes=25,
-    difficulty=3,
-    lines=26,
+    effort=Effort(minutes=25, lines=26, difficulty=3),
     cases=[
         Case("4096", "plain", weights(4096)),
         Case("5001", "ragged", weights(5001)),

@@ -10,7 +10,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, NoAtomics, Traffic, roundings
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP32, operations
 from course_lib.exercises.flash.criteria import pairs
 from course_lib.exercises.flash.oracles import attend
@@ -253,9 +253,7 @@ grouped_backward = Exercise(
     id="training.grouped_backward",
     signature="grouped_backward(q, do: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), lse, delta: (B, Hq, Nq), scale) -> dk, dv: "
     "(B, Hkv, Nk, D), causal",
-    minutes=30,
-    difficulty=4,
-    lines=45,
+    effort=Effort(minutes=30, lines=45, difficulty=4),
     cases=[
         Case("2 texts, 3 heads, 64 tokens", "plain", shared_heads(2, 3, 1, 64, 64, 16)),
         Case("6 heads for 2, 140 tokens", "grouped", shared_heads(2, 2, 3, 140, 140, 16)),

@@ -11,7 +11,7 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.checkpoints import Seen
 from course_lib.mistakes import every, for_cases
@@ -123,9 +123,7 @@ accumulate = Exercise(
     signature="accumulate(model, batches: [(tokens, targets), ...]) -> float, the mean loss; its gradient in p.grad",
     kind="formula",
     called="in micro-batches",
-    minutes=15,
-    difficulty=3,
-    lines=9,
+    effort=Effort(minutes=15, lines=9, difficulty=3),
     cases=[
         micro("4 micro-batches", "plain"),
         micro("one batch", "plain", parts=1, rows=4, length=7, seed=2),
@@ -218,9 +216,7 @@ clip = Exercise(
     kind="formula",
     without=["torch.nn.utils.clip_grad"],
     called="on gradients",
-    minutes=8,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=8, lines=6, difficulty=2),
     cases=[
         clipped("a norm above the limit", "plain"),
         clipped("far above", "plain", scale=100.0, largest=0.5, seed=2),
@@ -309,6 +305,15 @@ def _to_zero(output: Any, step: int, steps: int, peak: float, warm_up: int) -> b
     return type(output) is float and abs(output - peak * (1 + math.cos(math.pi * share)) / 2) <= 1e-9
 
 
+def _begins_with_0(output: Any, step: int, steps: int, peak: float, warm_up: int) -> bool:
+    return type(output) in (int, float) and abs(output - peak * step / warm_up) <= 1e-9
+
+
+def _counted_from_0(output: Any, step: int, steps: int, peak: float, warm_up: int) -> bool:
+    rate = peak * (0.1 + 0.45 * (1 + math.cos(math.pi * step / steps)))
+    return type(output) is float and abs(output - rate) <= 1e-9
+
+
 learning_rate = Exercise(
     id="training.learning_rate",
     track="more",
@@ -316,9 +321,7 @@ learning_rate = Exercise(
     kind="formula",
     without=["torch.optim"],
     rel_tol=1e-7,
-    minutes=8,
-    difficulty=2,
-    lines=6,
+    effort=Effort(minutes=8, lines=6, difficulty=2),
     cases=[
         at(0, "warm-up"),
         at(4, "warm-up"),
@@ -341,5 +344,11 @@ learning_rate = Exercise(
         every(of_step(-1), say("training.learning_rate.a_step_late")),
         for_cases(lambda case: case.group == "cosine", every(_to_zero, TO_ZERO)),
         every(of_step(1), say("training.learning_rate.a_step_early")),
+        for_cases(
+            lambda case: case.group == "warm-up", every(_begins_with_0, say("training.learning_rate.begins_with_0"))
+        ),
+        for_cases(
+            lambda case: case.group == "cosine", every(_counted_from_0, say("training.learning_rate.counted_from_0"))
+        ),
     ],
 )

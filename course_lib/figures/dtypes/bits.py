@@ -53,10 +53,7 @@ def formats() -> Figure:
     for x, title in zip((38.5, 46, 53.5), ("largest", "smallest > 0", "gap above 1"), strict=True):
         ax.text(x, -0.3, title, ha="right", color=INK)
     ax.set(xlim=(0, 54), ylim=(len(FORMATS), -0.9), xlabel="bits, the highest first")
-    ax.set_yticks(
-        [row + 0.4 for row in range(len(FORMATS))],
-        [f"{f.name} ({f.bits} bits)" for f in FORMATS.values()],
-    )
+    ax.set_yticks([row + 0.4 for row in range(len(FORMATS))], [f"{f.name} ({f.bits} bits)" for f in FORMATS.values()])
     ax.set_xticks([0, 8, 16, 24, 32])
     ax.xaxis.set_label_coords(0.3, -0.1)
     ax.set_title("S: sign.  E: exponent, which sets the range.  M: mantissa, which sets the resolution")
@@ -152,9 +149,7 @@ class BitExplorer(Explorer):
         self.format = Dropdown(options=list(FORMATS), value=format, description="format")
         self.number = FloatText(value=number, description="number", continuous_update=False)
         self.bits = [ToggleButton(description="0", layout=Layout(width="26px", padding="0")) for _ in range(32)]
-        self.controls = VBox(
-            [HBox([self.format, self.number]), HBox(self.bits, layout=Layout(flex_flow="row wrap"))],
-        )
+        self.controls = VBox([HBox([self.format, self.number]), HBox(self.bits, layout=Layout(flex_flow="row wrap"))])
         self._setting = False  # whether the controls are being set by us
         self._show_number()
         self.format.observe(self._show_number, names="value")

@@ -195,11 +195,7 @@ def running_sum() -> Figure:
     """A sum of fp16 numbers that grows, against the exact one; and its relative error."""
     found = running_sums()
     n, exact = found["lengths"], found["exact"]
-    ways = {
-        "fp16, one after the other": (FIVE, "s"),
-        "fp16, in pairs": (TWO, "D"),
-        "fp32 accumulator": (ONE, "o"),
-    }
+    ways = {"fp16, one after the other": (FIVE, "s"), "fp16, in pairs": (TWO, "D"), "fp32 accumulator": (ONE, "o")}
     figure = Picture(WIDTH, 4)
     left, right = figure.subplots(1, 2)
     left.plot(n, exact, color=IDLE, linewidth=5, label="exact")

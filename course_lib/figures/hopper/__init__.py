@@ -9,14 +9,7 @@ Each function returns a matplotlib Figure.
 
 from course_lib.figures.hopper.asynchrony import explore_ring, ring
 from course_lib.figures.hopper.clusters import clusters
-from course_lib.figures.hopper.pipelines import (
-    explore_pipeline,
-    pipeline,
-    pipelines,
-    six_races,
-    timeline_of,
-    two_races,
-)
+from course_lib.figures.hopper.pipelines import explore_pipeline, pipeline, pipelines, six_races, timeline_of, two_races
 
 __all__ = [
     "clusters",

@@ -8,11 +8,9 @@ from matplotlib.patches import Rectangle
 
 from course_lib.exercises.hopper.asynchrony import turns
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.colours import FOUR, INK, ONE, THREE, TWO
+from tritontrace.colours import FOUR, INK, TWO
 from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
 from tritontrace.words import plural
-
-WARPS = (FOUR, TWO, THREE, ONE)
 
 # ------------------------------------------------------------------------------------------------ a ring
 
@@ -54,9 +52,7 @@ def ring(tile: int = 5, size: int = 3) -> Figure:
     ax.set_xticks([])
     ax.tick_params(length=0)
     bare(ax, "top", "right", "left", "bottom")
-    ax.set_title(
-        f"{plural(size, 'slot')}; bold: the tile; below: the parity for which its reader waits at full[slot]",
-    )
+    ax.set_title(f"{plural(size, 'slot')}; bold: the tile; below: the parity for which its reader waits at full[slot]")
     before = tile // size
     free = (
         "it has never opened, and a wait for parity 1 passes then"

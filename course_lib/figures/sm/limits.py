@@ -140,13 +140,7 @@ def nested_tiles() -> Figure:
         ax.add_patch(Rectangle((0, -margin), n, margin / 2, facecolor=TWO, edgecolor=INK, hatch="//"))
         ax.hlines(np.arange(m, M, m), 0, N, color="white", linewidth=1)
         ax.vlines(np.arange(n, N, n), 0, M, color="white", linewidth=1)
-        ax.set(
-            xlim=(-1.2 * margin, N),
-            ylim=(M, -1.2 * margin),
-            aspect="equal",
-            xlabel="columns",
-            ylabel="rows",
-        )
+        ax.set(xlim=(-1.2 * margin, N), ylim=(M, -1.2 * margin), aspect="equal", xlabel="columns", ylabel="rows")
         ax.set_xticks([0, N])
         ax.set_yticks([0, M])
         bare(ax, "top", "right", "left", "bottom")
@@ -300,14 +294,7 @@ def _bars(ax, rows: list[tuple[str, float, str, str]], column: float, peers: lis
 # Versions of Dao-AILab/flash-attention that run on each. 1 and 2: its README (Turing; Ampere, Ada and Hopper). 3: written for Hopper, and
 # "now works on Ampere, Ada, and Hopper" (issue 1049, 2025-03-03). 4: "for Hopper and Blackwell GPUs" (PyPI, flash-attn-4). 2 on a B200:
 # timed in issue 1589.
-VERSIONS = {
-    "sm_75": "1",
-    "sm_80": "2, 3",
-    "sm_86": "2, 3",
-    "sm_89": "2, 3",
-    "sm_90": "2, 3, 4",
-    "sm_100": "2, 4",
-}
+VERSIONS = {"sm_75": "1", "sm_80": "2, 3", "sm_86": "2, 3", "sm_89": "2, 3", "sm_90": "2, 3, 4", "sm_100": "2, 4"}
 QUERIES, HEAD = 64, 128
 
 
@@ -329,9 +316,7 @@ def which_attention() -> str:
     """Return a table as text: for each card, which FlashAttention runs, the tile of keys that fits, and what is timed of it."""
     timed = measured("attention")
     peers = [name for name in timed["ladder"][0]["contenders"] if name not in STEPS] + list(timed["peers"]["forward"])
-    lines = [
-        f"{'card':10} {'':6}  KiB a program   FlashAttention-   keys, 2 stages   3 stages   timed here",
-    ]
+    lines = [f"{'card':10} {'':6}  KiB a program   FlashAttention-   keys, 2 stages   3 stages   timed here"]
     for name in ("T4", "A10G", "L4", "A100 80GB", "H100 SXM", "B200"):
         card = datasheet(name)
         kib, two, three = card.shared_bytes_per_block // KiB, largest_keys(card, 2), largest_keys(card, 3)

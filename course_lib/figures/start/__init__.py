@@ -20,13 +20,7 @@ from course_lib.figures.start.execution import (
     thread_hierarchy,
 )
 from course_lib.figures.start.gpu_facts import clock, lanes
-from course_lib.figures.start.hardware import (
-    compute_outgrew_memory,
-    ladder,
-    memories,
-    memory_hierarchy,
-    working_sets,
-)
+from course_lib.figures.start.hardware import compute_outgrew_memory, ladder, memories, memory_hierarchy, working_sets
 
 __all__ = [
     "clock",

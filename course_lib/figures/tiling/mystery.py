@@ -86,11 +86,7 @@ def predicted_against_measured(predict: Predict) -> Figure:
     for i in worst_misses(sizes, measured, model, 4, apart=128):
         place = (0, 9) if model[i] > measured[i] else (0, -13)
         ratio.annotate(
-            sizes[i],
-            (sizes[i], model[i] / measured[i]),
-            xytext=place,
-            textcoords="offset points",
-            ha="center",
+            sizes[i], (sizes[i], model[i] / measured[i]), xytext=place, textcoords="offset points", ha="center"
         )
     figure.caption(
         f"The rank correlation over {len(sizes)} sizes is {rank_correlation(model, measured):.3f}. The lower plot names the worst misses "

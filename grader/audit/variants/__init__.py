@@ -144,10 +144,7 @@ def read(path: Path) -> list[Variant]:
             for key in ("loses", "flags")
         }
         before = (solution_cell(values["exercise"]),) if values.get("after") == "solution" else ()
-        more: dict[str, Any] = {
-            "tells": values.get("tells", ""),
-            "script": f"{path.parent.name}/{path.stem}",
-        }
+        more: dict[str, Any] = {"tells": values.get("tells", ""), "script": f"{path.parent.name}/{path.stem}"}
         patches = changes(source)
         if not patches:
             whole = (values["exercise"], source)

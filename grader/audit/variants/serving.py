@@ -119,7 +119,6 @@ GROUPED, CAUSAL, TOP_LEFT, WINDOW, MASK, SCALE = (
 )
 FLOPS = "dot_flops.performance"
 COUNTED = [FLOPS, COPIED, LAUNCHES]
-SEES_MASK = "            sees &= tl.load(mask_at, mask=sees, other=0) != 0\n"
 SAFE = 'tl.where(m_new == -float("inf"), 0.0, m_new)'
 NO_MASK = "masked = attention_mask is not None"
 REPEATED = "    (B, Hq, Nq, D), (Hkv, Nk) = query.shape, key.shape[1:3]\n"
@@ -134,6 +133,7 @@ LAYER = [
     wrong("attention_for", "the result alone, without None", [PLAIN], ("    return o, None\n", "    return o\n")),
     wrong("attention_for", "the window ignored", [WINDOW], ("sliding_window or Nq + Nk", "Nq + Nk")),
     wrong("attention_for", "a window one too wide", [WINDOW], ("sliding_window or Nq + Nk", "(sliding_window or Nq + Nk) + 1")),
+    wrong("attention_for", "a window one too narrow", [WINDOW], ("sliding_window or Nq + Nk", "(sliding_window or Nq + Nk) - 1")),
     wrong("attention_for", "the scale ignored", [SCALE], ("D**-0.5 if scaling is None else scaling", "D**-0.5")),
     wrong("attention_for", "always causal", [PLAIN], ("CAUSAL=module.is_causal and not masked", "CAUSAL=not masked")),
     wrong("attention_for", "causal besides the mask", [MASK], ("CAUSAL=module.is_causal and not masked", "CAUSAL=module.is_causal")),
@@ -156,6 +156,7 @@ WAVES = "torch.stack([angle.sin(), angle.cos()], -1).flatten(1)"
 WAVE = [
     wrong("sinusoidal", "all sines first", [PLAIN], (WAVES, "torch.cat([angle.sin(), angle.cos()], 1)")),
     wrong("sinusoidal", "cos in even columns", [PLAIN], (WAVES, "torch.stack([angle.cos(), angle.sin()], -1).flatten(1)")),
+    wrong("sinusoidal", "by the row", [PLAIN], ("positions[:, None]", "torch.arange(len(positions))[:, None]")),
     wrong("sinusoidal", "positions from 1", [PLAIN], ("positions[:, None]", "(positions + 1)[:, None]")),
     wrong("sinusoidal", "a base of 1000", [PLAIN], ("10000 **", "1000 **")),
     wrong("sinusoidal", "i / D, not 2 i / D", [PLAIN], ("torch.arange(0, D, 2) / D", "torch.arange(0, D, 2) / (2 * D)")),
@@ -166,7 +167,6 @@ WAVE = [
     honest("sinusoidal", "by exp", ("10000 ** (torch.arange(0, D, 2) / D)", "torch.exp(torch.arange(0, D, 2) * (math.log(10000.0) / D))")),
     honest("sinusoidal", "filled column by column", ("    return " + WAVES, "    out = torch.empty(len(positions), D)\n    out[:, ::2], out[:, 1::2] = angle.sin(), angle.cos()\n    return out")),
 ]  # fmt: skip
-ROTARY_COST = [TRAFFIC, DENSE, LAUNCHES]
 PAIR = "    tl.store(out, a * tl.cos(angle) - b * tl.sin(angle), mask=inside)\n    tl.store(out + D // 2, b * tl.cos(angle) + a * tl.sin(angle), mask=inside)\n"
 TURN = [
     wrong("rotary", "the other way", [PLAIN], ("- b * tl.sin", "+ b * tl.sin"), ("+ a * tl.sin", "- a * tl.sin")),
@@ -178,6 +178,7 @@ TURN = [
     wrong("rotary", "natural logarithm", [PLAIN], ("math.log2(base)", "math.log(base)")),
     wrong("rotary", "a power of e for one of 2", [PLAIN], ("tl.exp2(pairs", "tl.exp(pairs")),
     wrong("rotary", "taken for contiguous", [PLAIN], ("out, x.stride()", "out, (H * N * D, N * D, D, 1)")),
+    wrong("rotary", "the strides of x for the result", [PLAIN], ("torch.empty(B, H, N, D, dtype=x.dtype, device=x.device)", "torch.empty_like(x)")),
     wrong("rotary", "in place", [KERNEL], ("    out = torch.empty(B, H, N, D, dtype=x.dtype, device=x.device)\n", "    out = x\n"), ("out = out_ptr + (j * N + rows)[:, None] * D + pairs[None, :]", "out = at"), ("tl.store(out + D // 2,", "tl.store(out + D // 2 * x_strides[3],")),
     wrong("rotary", "the first half alone", [PLAIN], ("    tl.store(out + D // 2, b * tl.cos(angle) + a * tl.sin(angle), mask=inside)\n", "    tl.store(out + D // 2, b, mask=inside)\n")),
     wrong("rotary", "powers of two alone", [RAGGED], ("(pairs < D // 2)[None, :]", "(pairs < BLOCK)[None, :]")),
@@ -204,13 +205,16 @@ ALIBI = [
 ]  # fmt: skip
 
 
-def told(entry: str, name: str, key: str, answer: str, right: str):
-    """A prediction with one answer other than the right one."""
+def told(entry: str, name: str, key: str, answer: str, right: str, wrongly: str = ""):
+    """A prediction with one answer other than the right one: `wrongly`, or what nobody takes for it."""
     return wrong(
         entry,
         name,
         [key],
-        (f'"{answer}": {right}', f'"{answer}": {"False" if right == "True" else "True" if right == "False" else "99"}'),
+        (
+            f'"{answer}": {right}',
+            f'"{answer}": {"False" if right == "True" else "True" if right == "False" else wrongly or "99"}',
+        ),
     )
 
 
@@ -223,14 +227,15 @@ TOUCHES = [
     )
 ]  # fmt: skip
 ROWS = [
-    told("which_rows", f"not so: {answer}", "numbers.plain", answer, right)
-    for answer, right in (
-        ("a prompt of 10: the first query", "1"), ("a prompt of 10: the last query", "10"), ("a second piece of 6: the first query", "11"),
-        ("a second piece of 6: the last query", "16"), ("one token, 17th: the last query", "17"),
-        ("a prompt of 10 in 24 places: the first query", "1"), ("a prompt of 10 in 24 places: the last query", "10"),
-        ("one token, 17th, in 24 places: the last query", "17"), ("a window of 4, one token, 17th: the last query", "4"),
+    told("which_rows", f"not so: {answer}", "numbers.plain", answer, right, wrongly)
+    for answer, right, wrongly in (
+        ("a prompt of 10: the first query", "1", "10"), ("a prompt of 10: the last query", "10", "9"),
+        ("a second piece of 6: the first query", "11", "1"), ("a second piece of 6: the last query", "16", "6"),
+        ("one token, 17th: the last query", "17", "1"), ("a prompt of 10 in 24 places: the first query", "1", "15"),
+        ("a prompt of 10 in 24 places: the last query", "10", "24"), ("one token, 17th, in 24 places: the last query", "17", "24"),
+        ("a window of 4, one token, 17th: the last query", "4", "5"),
     )
-]  # fmt: skip
+] + [told("which_rows", "a number that nobody takes for it", "numbers.plain", "a prompt of 10: the last query", "10")]  # fmt: skip
 SERVE = [
     wrong("capacity", "k alone", [PLAIN, HEADS, WINDOW, EDGES], ("2 * config", "config")),
     wrong("capacity", "one layer", [PLAIN, HEADS, WINDOW, EDGES], ('config["layers"] * config["kv_heads"]', 'config["kv_heads"]')),
@@ -241,6 +246,7 @@ SERVE = [
     wrong("capacity", "the window for all", [WINDOW], ('min(tokens, config["window"] or tokens)', 'config["window"] or tokens')),
     wrong("capacity", "weights forgotten", [PLAIN, HEADS, WINDOW, EDGES], ("max(0, memory - weights)", "memory")),
     wrong("capacity", "less than nothing", [EDGES], ("max(0, memory - weights)", "(memory - weights)")),
+    wrong("capacity", "two bytes a weight", [HEADS], ('config["parameters"] * config["itemsize"]', 'config["parameters"] * 2')),
     wrong("capacity", "rounded up", [PLAIN, HEADS, WINDOW, EDGES], ("max(0, memory - weights) // kv_bytes", "-(-max(0, memory - weights) // kv_bytes)")),
     wrong("capacity", "seconds of the caches alone", [PLAIN, HEADS, WINDOW, EDGES], ("(weights + largest_batch * kv_bytes)", "(largest_batch * kv_bytes)")),
     wrong("capacity", "the weights for each text", [PLAIN, HEADS, WINDOW, EDGES], ("(weights + largest_batch * kv_bytes)", "largest_batch * (weights + kv_bytes)")),
@@ -248,7 +254,7 @@ SERVE = [
 ]  # fmt: skip
 
 NAMES = [
-    told("name_it", f"not so: {answer}", "numbers.plain", answer, right)
+    told("name_it", f"not so: {answer}", "numbers.plain", answer, right, "1" if right != "1" else "2")
     for answer, right in (
         ("padded texts differ, the others agree", "1"), ("a prompt agrees, its second piece does not", "2"),
         ("losses fall as before, the projections of q, k and v stay as they were", "3"), ("all agrees until activations are recomputed", "4"),

@@ -223,11 +223,7 @@ EINSUM = [
 ]  # fmt: skip
 
 FIRST, GROUPED = "correct.plain", "correct.grouped"
-CUT, EIN, JOIN = (
-    'rearrange(q, "b s (g r) d -> b s g r d", g=k.shape[2])',
-    '"bsgrd,btgd->bgrst"',
-    '"b g r s t -> b (g r) s t"',
-)
+CUT, JOIN = 'rearrange(q, "b s (g r) d -> b s g r d", g=k.shape[2])', '"b g r s t -> b (g r) s t"'
 
 SCORES = [
     wrong("grouped_scores", "as many heads of keys as of queries", [GROUPED], source="""
@@ -271,11 +267,7 @@ POOL = [
     honest("mean_pool", "slices added", (MEAN, "sum(x[:, i::width].float() for i in range(width)).div(width).to(x.dtype)")),
 ]  # fmt: skip
 
-RAGGED, STRIDED, ZERO = (
-    "correct.ragged",
-    "correct.strided",
-    "correct.zero strides",
-)
+RAGGED, STRIDED, ZERO = ("correct.ragged", "correct.strided", "correct.zero strides")
 FIRST, WORK, ONCE = "correct.plain", "triton_did_the_work", "traffic.performance"
 
 COPY = [

@@ -171,6 +171,7 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates):
     honest("ladder", "arithmetic", ("294912", "2 * 9 * 128 * 128"), ('"times a is read, tiles of 32": 4', '"times a is read, tiles of 32": 128 // 32')),
     wrong("row_sums", "the last block alone", [PLAIN], ("acc += tl.load", "acc = tl.load")),
     wrong("row_sums", "the first block each time", [PLAIN], ("k = start + tl.arange", "k = tl.arange")),
+    wrong("row_sums", "the first block is missing", [PLAIN], ("range(0, K, BLOCK_K)", "range(BLOCK_K, K, BLOCK_K)")),
     wrong("row_sums", "blocks overlap", [PLAIN], ("range(0, K, BLOCK_K)", "range(0, tl.cdiv(K, BLOCK_K))")),
     wrong("row_sums", "a sum without an axis", [PLAIN], ("tl.sum(acc, 1)", "tl.sum(acc)")),
     wrong("row_sums", "whole blocks alone", [ANY, FLOAT16], ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)"), tells="does a loop take no turn"),

@@ -64,8 +64,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "transpose":
             return cases_of(
-                ragged=[matrix(M, N)],
-                strided=[matrix(N, M, layout="columns"), matrix(M, 16 * small, layout="apart")],
+                ragged=[matrix(M, N)], strided=[matrix(N, M, layout="columns"), matrix(M, 16 * small, layout="apart")]
             )
         case "column_sum":
             return cases_of(

@@ -23,12 +23,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return versions(str(length), elementwise((length,)))
         case "saved_bytes":
             return [
-                fixed(
-                    "a hidden chain",
-                    "plain",
-                    name=rng.choice(("gelu by parts", "layer norm")),
-                    sizes=[M, N],
-                ),
+                fixed("a hidden chain", "plain", name=rng.choice(("gelu by parts", "layer norm")), sizes=[M, N]),
                 fixed("a hidden product", "inputs", name="gelu of a product", sizes=[M, N, K]),
                 fixed("hidden views", "shared", name=rng.choice(("a product of views", "attention")), sizes=[M, N]),
                 fixed("a hidden half", "shared", name="a product with half", sizes=[M, K]),

@@ -25,10 +25,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 fixed("hidden axes", "any rank", index=[a, b, c, a], strides=[N, 0, gap, 1], offset=offset),
             ]
         case "row_major_strides":
-            return [
-                fixed("a hidden matrix", "plain", shape=[M, N]),
-                fixed("hidden axes", "any rank", shape=shape),
-            ]
+            return [fixed("a hidden matrix", "plain", shape=[M, N]), fixed("hidden axes", "any rank", shape=shape)]
         case "is_contiguous":
             dense = torch.empty(a, 1, b, device="meta").stride()
             return [

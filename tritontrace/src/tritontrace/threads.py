@@ -7,9 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = [
-    "one_thread",
-]
+__all__ = ["one_thread"]
 
 
 @contextmanager

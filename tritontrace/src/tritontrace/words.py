@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "number",
-    "plural",
-    "rounded",
-    "times",
-]
-
-
-def number(value: float) -> str:
-    """Format a number with commas between thousands, without a fraction.
-
-    >>> number(1234567.8)
-    '1,234,568'
-    """
-    return f"{value:,.0f}"
+__all__ = ["plural", "rounded"]
 
 
 def rounded(count: float) -> float:
@@ -27,15 +13,6 @@ def rounded(count: float) -> float:
     """
     value = float(f"{count:.3g}") if count < 1000 else round(count)
     return int(value) if value == int(value) else value
-
-
-def times(count: float) -> str:
-    """Format a ratio: "2.5 times", with three digits, or with all before the point.
-
-    >>> times(2.5), times(2048)
-    ('2.5 times', '2,048 times')
-    """
-    return f"{rounded(count):,} times"
 
 
 def plural(count: int, one: str, several: str = "") -> str:

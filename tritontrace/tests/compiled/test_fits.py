@@ -50,6 +50,18 @@ def in_two_loops(x_ptr, o_ptr, K, BLOCK: tl.constexpr):
     tl.store(o_ptr + offs, total)
 
 
+@triton.jit
+def one_after_the_other(x_ptr, o_ptr, K, BLOCK: tl.constexpr, STAGES: tl.constexpr, LOOPS: tl.constexpr):
+    """Causal attention's shape: whole tiles, then those that are masked."""
+    offs = tl.arange(0, BLOCK)
+    q = tile(x_ptr, 0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for loop in tl.static_range(LOOPS):
+        for k in tl.range(loop * K, (loop + 1) * K, BLOCK, num_stages=STAGES):
+            acc = tl.dot(q, tl.trans(tile(x_ptr, k, BLOCK)) + tile(x_ptr, k + 1, BLOCK), acc)
+    tl.store(o_ptr + offs[:, None] * 256 + offs[None, :], acc)
+
+
 def cases():
     for BLOCK, warps in product((16, 64, 128), (1, 4, 8)):
         yield transpose, {"x_ptr": FLOAT, "o_ptr": FLOAT, "BLOCK": BLOCK}, {"num_warps": warps}
@@ -60,6 +72,10 @@ def cases():
     for dtype, BLOCK, stages in product((torch.float16, torch.float32), (16, 32, 64), (1, 2, 6)):
         x = torch.zeros(256, 256, dtype=dtype)
         yield by_helpers, {"x_ptr": x, "o_ptr": FLOAT, "K": 256, "BLOCK": BLOCK, "STAGES": stages}, {"num_stages": 2}
+    for dtype, BLOCK, stages in product((torch.float16, torch.float32), (16, 64), (2, 6)):
+        x = torch.zeros(256, 256, dtype=dtype)
+        arguments = {"x_ptr": x, "o_ptr": FLOAT, "K": 128, "BLOCK": BLOCK, "STAGES": stages, "LOOPS": 3}
+        yield one_after_the_other, arguments, {}
     for BLOCK in (16, 64):
         yield in_two_loops, {"x_ptr": FLOAT, "o_ptr": O, "K": 256, "BLOCK": BLOCK}, {}
 
@@ -78,6 +94,21 @@ def test_the_compiler_takes_no_more_than_the_bound(gpu):
             sure += 1
             assert known.accepted and not known.to_the_end, what
     assert sure > 40
+
+
+def test_a_loop_takes_the_place_of_the_one_before():
+    """Of another loop the operands of its product alone come on top."""
+    arguments = {
+        "x_ptr": torch.zeros(256, 256, dtype=torch.float16),
+        "o_ptr": FLOAT,
+        "K": 128,
+        "BLOCK": 64,
+        "STAGES": 3,
+    }
+    one, two = (
+        fits.most_shared_bytes(front_of(one_after_the_other, {**arguments, "LOOPS": loops}, {})) for loops in (1, 2)
+    )
+    assert two - one == 2 * 64 * 64 * 2
 
 
 @triton.jit(noinline=True)

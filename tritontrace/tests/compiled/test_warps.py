@@ -213,12 +213,7 @@ def test_an_index_is_what_stands_in_its_tensor(step, sectors):
     found = warps_for(gather, X, step * torch.arange(1024, dtype=torch.int32), X, BLOCK=1024)
     index, data, update = found.requests
     assert (index.lane_bytes, index.requests, index.sectors) == (16, 8, 128)
-    assert (data.lane_bytes, data.requests, data.by_data, data.sectors) == (
-        4,
-        32,
-        False,
-        32 * sectors,
-    )
+    assert (data.lane_bytes, data.requests, data.by_data, data.sectors) == (4, 32, False, 32 * sectors)
     assert (update.op, update.requests, update.by_data) == ("atomic", 32 // (update.lane_bytes // 4), False)
 
 

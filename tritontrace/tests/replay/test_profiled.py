@@ -120,6 +120,14 @@ def test_the_roofline_of_products_is_that_of_their_dtype(dtype, precision, peak)
     assert launch.roofline.products == pytest.approx(2 * 64**3 / peak)
 
 
+def test_what_many_accesses_read_comes_from_memory_once(monkeypatch):
+    monkeypatch.setattr(profiled, "TOGETHER", 3)
+    index = torch.randint(1000, (4096,), dtype=torch.int32)
+    with trace() as t:
+        gather[(16,)](torch.randn(1024), index, torch.empty(4096), BLOCK=256)
+    assert profiled.predicted(t)["dram_read_bytes"] == 64 * (index // 16).unique().numel() + index.nbytes
+
+
 def test_what_is_no_launch_is_a_sentence():
     with pytest.raises(ValueError, match="wants a function"):
         profile(torch.ones(3))

@@ -193,16 +193,10 @@ PUBLIC = {
         source="ConSan, deadlock_two_partitions",
     ),
     "somebody arrives twice": wrong(
-        "relayed",
-        (ARRIVED, 2 * ARRIVED),
-        K.DEADLOCK,
-        source="ConSan, deadlock_overarrival",
+        "relayed", (ARRIVED, 2 * ARRIVED), K.DEADLOCK, source="ConSan, deadlock_overarrival"
     ),
     "more arrive at once than a phase wants": wrong(
-        "relayed",
-        (ARRIVED, ARRIVED.replace("))", "), count=2)")),
-        K.ARRIVALS,
-        source="ConSan, barrier_underflow",
+        "relayed", (ARRIVED, ARRIVED.replace("))", "), count=2)")), K.ARRIVALS, source="ConSan, barrier_underflow"
     ),
     "one arrival too few": wrong(
         "relayed", ("new_barriers(2, 1)", "new_barriers(2, 2)"), K.DEADLOCK, source="ConSan, deadlock_underarrival"
@@ -215,10 +209,7 @@ PUBLIC = {
         source="ConSan, deadlock_different_phases",
     ),
     "a tile is released while it is multiplied": wrong(
-        "specialised",
-        (PRODUCED + RELEASED, RELEASED_EARLY),
-        K.OVERWRITTEN,
-        source="ConSan, ws_wgmma_wait_visibility",
+        "specialised", (PRODUCED + RELEASED, RELEASED_EARLY), K.OVERWRITTEN, source="ConSan, ws_wgmma_wait_visibility"
     ),
     "the wait comes behind the product": wrong(
         "specialised",
@@ -231,10 +222,7 @@ PUBLIC = {
         "specialised", (OPERANDS, OPERANDS.removeprefix(FULL)), K.READ_EARLY, source="CUTracer, missing wait"
     ),
     "the bytes come, and an arrival is missing": wrong(
-        "copied",
-        (TWO_RINGS, TWO_RINGS.replace("1", "2", 1)),
-        K.DEADLOCK,
-        source="TileLang, issue 2566",
+        "copied", (TWO_RINGS, TWO_RINGS.replace("1", "2", 1)), K.DEADLOCK, source="TileLang, issue 2566"
     ),
     "an operand of two readers is overwritten after the first": wrong(
         "specialised",
@@ -246,11 +234,7 @@ PUBLIC = {
         "copied", (DRAINED, IN_TURN_1), K.OVERWRITTEN, source="mKernel, pull request 18"
     ),
     "a copy is taken out, and its bytes are still expected": wrong(
-        "specialised",
-        (FETCH_B, ""),
-        K.BYTES,
-        K.READ_EARLY,
-        source="CUTLASS, issue 1748",
+        "specialised", (FETCH_B, ""), K.BYTES, K.READ_EARLY, source="CUTLASS, issue 1748"
     ),
     "the consumers release nothing": wrong(
         "specialised", (RELEASED, "    rows"), K.DEADLOCK, source="CUTLASS, issue 1438"
@@ -293,18 +277,11 @@ PUBLIC = {
         "by_tma", ("there = i < STEPS", "there = i < STEPS + 2"), K.LOAD, source="CUTLASS, producer_tail"
     ),
     "bytes are expected once for each copy": wrong(
-        "by_tma",
-        (BOTH, FOR_A),
-        (STORE_A, STORE_A + FOR_B),
-        K.ARRIVALS,
-        source="CUTLASS, pull request 3314",
+        "by_tma", (BOTH, FOR_A), (STORE_A, STORE_A + FOR_B), K.ARRIVALS, source="CUTLASS, pull request 3314"
     ),
     "bytes of one copy of two are expected": wrong("by_tma", (BOTH, FOR_A), K.BYTES, source="a reader of unit 12"),
     "the ring is larger than shared memory": wrong(
-        "by_tma",
-        (B_TILES, B_TILES.replace("3", "32", 1)),
-        K.SHARED,
-        source="CUTLASS, StageCountAutoCarveout",
+        "by_tma", (B_TILES, B_TILES.replace("3", "32", 1)), K.SHARED, source="CUTLASS, StageCountAutoCarveout"
     ),
     "a barrier beyond the ring": wrong(
         "by_tma", (RING_OF_3, RING_OF_3.replace("i % 3", "i")), K.INDEX, source="ConSan, bounds"
@@ -329,7 +306,7 @@ OURS = {
         ("wait_group(1)\n        fence", f"wait_group(1)\n        {START.format('i + 3')}        fence"),
         (f"        {START.format('i + 2')}", ""),
         K.OVERWRITTEN,
-    ),
+    )
 }
 
 MISTAKES = ATTENTION | PUBLIC | OURS

@@ -70,10 +70,7 @@ def copied(x_desc, y_desc, COUNT: gl.constexpr):
     full = new_barriers(STAGES, 1)
     empty = new_barriers(STAGES, 1)
     gl.warp_specialize(
-        [
-            (double_tiles, (y_desc, tiles, out, full, empty, COUNT)),
-            (fetch_tiles, (x_desc, tiles, full, empty, COUNT)),
-        ],
+        [(double_tiles, (y_desc, tiles, out, full, empty, COUNT)), (fetch_tiles, (x_desc, tiles, full, empty, COUNT))],
         [1],
         [24],
     )
@@ -225,13 +222,7 @@ def relayed(y_ptr, n):
     tile = gl.allocate_shared_memory(gl.int32, [128], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     bars = new_barriers(2, 1)
     gl.warp_specialize(
-        [
-            (write_first, (tile, bars, n)),
-            (pass_on, (tile, bars)),
-            (write_out, (y_ptr, tile, bars)),
-        ],
-        [4, 4],
-        [32, 32],
+        [(write_first, (tile, bars, n)), (pass_on, (tile, bars)), (write_out, (y_ptr, tile, bars))], [4, 4], [32, 32]
     )
 
 

@@ -1,5 +1,7 @@
 """The trace's counts equal counts by hand."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -633,3 +635,43 @@ def test_accesses_of_a_loop_that_are_counted_together(monkeypatch, step, togethe
     with trace() as t, pytest.raises(KernelFault):
         walk[(3,)](x[100:], o, 900, max(step, 1), 20, BLOCK=64)  # what was done until then is counted
     assert t.loads.elements == t.read_counts(x).sum() > 3000
+
+
+@triton.jit
+def doubled_in_place(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 2 * tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+
+def test_a_large_tensor_takes_a_bounded_number_of_bytes_for_each_element():
+    x = torch.ones(1 << 22, dtype=F16)
+    tracemalloc.start()
+    try:
+        with trace() as t:
+            for _ in range(2):
+                doubled_in_place[(x.numel() // 4096,)](x, x.numel(), BLOCK=4096)
+            kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert x.eq(4).all() and t.faults == []
+    assert kept < 6 * x.numel()  # a byte for loads and for stores, of this launch and of all
+    assert peak < 20 * x.numel()
+
+
+@triton.jit
+def loaded_often(x_ptr, o_ptr, TIMES: tl.constexpr):
+    total = 0.0
+    for _ in range(TIMES):
+        total += tl.load(x_ptr)
+    tl.store(o_ptr + tl.program_id(0), total)
+
+
+def test_counts_grow_beyond_what_one_byte_and_two_hold():
+    x, o = torch.ones(1), torch.zeros(128)
+    with trace() as t:
+        counts = []
+        for programs in (2, 1, 128, 128):
+            loaded_often[(programs,)](x, o, TIMES=200 if programs < 128 else 256)
+            counts.append(int(t.read_counts(x)[0]))
+    assert counts == [400, 600, 600 + 128 * 256, 600 + 2 * 128 * 256]
+    assert counts[-1] > 2**16 and t.read_counts(x).dtype == np.uint32

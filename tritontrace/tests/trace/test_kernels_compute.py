@@ -225,8 +225,7 @@ def assembly(x_ptr):
 
 
 @pytest.mark.parametrize(
-    "kernel, id, parameters",
-    [(rare_function, "libdevice", {"function": "cyl_bessel_i0f"}), (assembly, "assembly", {})],
+    "kernel, id, parameters", [(rare_function, "libdevice", {"function": "cyl_bessel_i0f"}), (assembly, "assembly", {})]
 )
 def test_what_only_a_gpu_can_do_is_named(kernel, id, parameters):
     with pytest.raises(KernelError, match=r"line 2: ") as refused, trace():

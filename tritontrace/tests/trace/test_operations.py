@@ -384,10 +384,7 @@ def test_integers_become_floats(element):
     for source in WIDTHS:
         numbers, bits = corners(source), WIDTHS[source]
         x = array_of(numbers, source)
-        for name, values in (
-            ("arith.uitofp", numbers),
-            ("arith.sitofp", [signed(number, bits) for number in numbers]),
-        ):
+        for name, values in (("arith.uitofp", numbers), ("arith.sitofp", [signed(number, bits) for number in numbers])):
             dtype = np.float64 if element == "f64" else np.float32
             expected = rounded(np.array([dtype(value) for value in values])[None], element)
             np.testing.assert_array_equal(compute(name, [source], element, x), expected)

@@ -657,6 +657,7 @@ def test_what_was_shown_holds_no_bitmap(multiplied, monkeypatch):
     figure = multiplied[3].heatmap(multiplied[0])
     shown = figure._repr_mimebundle_(), figure._repr_png_()  # as IPython asks for both
     assert all(shown) and {id(text._renderer) for text in figure.findobj(Text)} == {id(None)}
+    assert not hasattr(figure.canvas, "renderer")
 
 
 def test_long_captions_are_wrapped():

@@ -57,10 +57,7 @@ def test_too_much_ends_where_it_is_too_much(kernel, more):
 
 @pytest.mark.parametrize(
     "kernel, grid, most, id, parameters",
-    [
-        (endless, (1,), 1e8, "endless", {}),
-        (copy, (1 << 20,), 1e5, "programs", {"programs": 1 << 20, "elements": 8192}),
-    ],
+    [(endless, (1,), 1e8, "endless", {}), (copy, (1 << 20,), 1e5, "programs", {"programs": 1 << 20, "elements": 8192})],
 )
 def test_too_much_for_a_reason_that_shows(kernel, grid, most, id, parameters):
     more = {"BLOCK": 1} if kernel is copy else {}

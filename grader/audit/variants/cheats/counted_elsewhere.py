@@ -31,6 +31,7 @@ def column_sum(x):
 # +     mine = cols % 8 == tl.program_id(1)
 # +     tl.store(out_ptr + cols, tl.sum(total, axis=0)[None, :], mask=mine & (cols < N))
 
+
 # %% name="one adds up, the others fill a buffer" exercise="coalescing.column_sum" loses="programs.tall" after="solution"
 own = column_sum
 
@@ -96,11 +97,8 @@ def tiled_matmul(a, b, bm, bn, bk):
 
 
 # %% name="one product, and products of one tile" exercise="tiling.tiled_matmul" loses="counted.plain"
-def tiled_matmul(a, b, bm, bn, bk):
-    (M, K), N = a.shape, b.shape[1]
-    for _ in range(-(-M // bm) * -(-N // bn) * -(-K // bk) - 1):
-        a[:bm, :bk] @ b[:bk, :bn]
-    return a @ b
+# -         a[:0] @ b
+# +         a[:bm, :bk] @ b[:bk, :bn]
 
 
 # %% name="a product for each row of tiles, and products of one number" exercise="tiling.tiled_matmul" loses="counted.plain"
@@ -191,10 +189,8 @@ def round_to_bf16(x):
 
 
 # %% name="a view as bfloat16, sub_ and neg_" exercise="dtypes.round_to_bf16" loses="ran"
-def round_to_bf16(x):
-    out = torch.zeros(x.shape, dtype=torch.int32)
-    out.view(torch.bfloat16)[1::2].sub_(x.view(torch.float32)).neg_()
-    return out
+# -     out.view(torch.bfloat16)[1::2].add_(x.view(torch.float32))
+# +     out.view(torch.bfloat16)[1::2].sub_(x.view(torch.float32)).neg_()
 
 
 # %% name="bfloat16 zeros, add_, shifted up" exercise="dtypes.round_to_bf16" loses="ran"

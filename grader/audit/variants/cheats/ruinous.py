@@ -42,6 +42,13 @@ def transpose(x):
     return out
 
 
+# %% name="a wild pointer in the kernel" exercise="coalescing.transpose" loses="correct.plain"
+# -     n = tl.load(x_ptr) * 0
+# -     while n < 1:
+# -         n = n * 0
+# +     tl.store(out_ptr + (1 << 40), tl.load(x_ptr - (1 << 20)))
+
+
 # %% name="a billion programs" exercise="coalescing.transpose" loses="correct.plain" after="solution" tells="the grid has 1,073,741,824 programs"
 def transpose(x):
     out = torch.empty(x.shape[::-1], dtype=x.dtype)
@@ -79,18 +86,6 @@ import ctypes
 
 def transpose(x):
     ctypes.string_at(0)
-
-
-# %% name="a wild pointer in the kernel" exercise="coalescing.transpose" loses="correct.plain"
-@triton.jit
-def transpose_kernel(x_ptr, out_ptr):
-    tl.store(out_ptr + (1 << 40), tl.load(x_ptr - (1 << 20)))
-
-
-def transpose(x):
-    out = torch.empty(x.shape[::-1], dtype=x.dtype)
-    transpose_kernel[(1,)](x, out)
-    return out
 
 
 # %% name="a pointer made of a number" exercise="coalescing.transpose" loses="correct.plain"

@@ -99,6 +99,16 @@ def column_sum(x):
     return own(x)[None, :]
 
 
+# %% name="a result without elements to compare" exercise="coalescing.column_sum" loses="correct.plain" after="solution"
+# -     return own(x)[None, :]
+# +     return own(x)[:0].reshape(0, 1)
+
+
+# %% name="a single number" exercise="coalescing.column_sum" loses="correct.plain" after="solution"
+# -     return own(x)[None, :]
+# +     return own(x)[0]
+
+
 # %% name="one element, expanded" exercise="coalescing.row_copy" loses="correct.plain"
 @triton.jit
 def one_kernel(x_ptr, out_ptr):
@@ -119,28 +129,9 @@ def row_copy(x):
     return own(x)[:0]
 
 
-# %% name="a result without elements to compare" exercise="coalescing.column_sum" loses="correct.plain" after="solution"
-own = column_sum
-
-
-def column_sum(x):
-    return own(x)[:0].reshape(0, 1)
-
-
-# %% name="a single number" exercise="coalescing.column_sum" loses="correct.plain" after="solution"
-own = column_sum
-
-
-def column_sum(x):
-    return own(x)[0]
-
-
 # %% name="a tuple of the result" exercise="coalescing.row_copy" loses="correct.plain" after="solution"
-own = row_copy
-
-
-def row_copy(x):
-    return (own(x), own(x))
+# -     return own(x)[:0]
+# +     return (own(x), own(x))
 
 
 # %% name="half precision" exercise="coalescing.row_copy" loses="correct.plain" tells="dtype=x.dtype"

@@ -95,10 +95,7 @@ def begin_with_zeros(arguments):
     arguments["out_ptr"].zero_()
 
 
-@triton.autotune(
-    [triton.Config({"BLOCK_N": width}, pre_hook=begin_with_zeros) for width in (64, 128)],
-    key=["M", "N"],
-)
+@triton.autotune([triton.Config({"BLOCK_N": width}, pre_hook=begin_with_zeros) for width in (64, 128)], key=["M", "N"])
 @triton.jit
 def column_sum_kernel(x_ptr, out_ptr, M, N, row_stride, ROWS: tl.constexpr, BLOCK_N: tl.constexpr):
     cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]

@@ -5,11 +5,10 @@ from grader.audit.variants import kinds
 wrong, honest = kinds("hopper")
 
 # keys of criteria
-RUNS, KERNEL, ORDER, PLAIN, COMPILES = "runs", "triton_did_the_work", "in_every_order", "correct.plain", "compiles"
+RUNS, KERNEL, ORDER, PLAIN = "runs", "triton_did_the_work", "in_every_order", "correct.plain"
 RAGGED, STRIDED, TRAFFIC = "correct.ragged", "correct.strided", "traffic.performance"
-ONCE, AGAIN, COLUMNS, TWO, OTHER = ("correct.once", "correct.again", "correct.columns", "correct.two", "correct.other")
-CONFLICTS, SHARED, AHEAD = "no_conflicts.performance", "shared_bytes.performance", "overlapped.performance"
-BY_CP_ASYNC, BY_WGMMA = "uses.cp.async.performance", "uses.wgmma.performance"
+ONCE, COLUMNS, TWO, OTHER = "correct.once", "correct.columns", "correct.two", "correct.other"
+SHARED, AHEAD, BY_WGMMA = "shared_bytes.performance", "overlapped.performance", "uses.wgmma.performance"
 TMA_IN, TMA_OUT = "uses.TMA load.performance", "uses.TMA store.performance"
 
 WAIT = "    mbarrier.wait(come.index(0), 0)\n"

@@ -236,8 +236,7 @@ BALANCE = [
 # ------------------------------------------------------------------------------------------------ products
 
 PLAIN, RAGGED, LONG, DESCRIBED_ALL = "correct.plain", "correct.ragged", "correct.long", "by_descriptors.performance"
-A, B, KERNEL, COMPILES = "rereads.a.performance", "rereads.b.performance", "triton_did_the_work", "compiles"
-LOADS = "a_desc.load([m, k]), b_desc.load([k, n])"
+A, B, KERNEL = "rereads.a.performance", "rereads.b.performance", "triton_did_the_work"
 BLOCKS = "BLOCK_M, BLOCK_N, BLOCK_K = 64, 128, 32"
 IN_THE_KERNEL = """@triton.jit
 def kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):

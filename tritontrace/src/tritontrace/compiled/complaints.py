@@ -57,10 +57,7 @@ REASONS = {"split": "problem.split", "join": "problem.join", "dot": "problem.dot
 # The compiler speaks of itself; these sentences say the same of the kernel. The first pattern that is found speaks.
 READABLE = (
     (r"'int' object is not iterable", "problem.pointer_is_indexed"),
-    (
-        r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
-        "problem.dot_of_small_blocks",
-    ),
+    (r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)", "problem.dot_of_small_blocks"),
     (r"equal reduction dimensions|are not compatible for matmul", "problem.dot_of_other_sizes"),
     (r"equal ranks >= 2|Both inputs must be either 2D or 3D", "problem.dot_of_other_ranks"),
     (r"Both operands must be same dtype. Got (?P<one>\w+) and (?P<other>\w+)", "problem.dot_of_two_dtypes"),
@@ -85,10 +82,7 @@ READABLE = (
     ),
     (r"arange's arguments must be of type|Shape element \d+ must have type", "problem.block_size_at_run_time"),
     (r"arange's range must be a power of 2|Shape element \d+ must be a power of 2", "problem.block_size"),
-    (
-        r"numel \((?P<elements>\d+)\) exceeds triton maximum tensor numel \((?P<most>\d+)\)",
-        "problem.block_too_large",
-    ),
+    (r"numel \((?P<elements>\d+)\) exceeds triton maximum tensor numel \((?P<most>\d+)\)", "problem.block_too_large"),
     (r"incompatible dimensions at index \d+: (?P<one>\d+) and (?P<other>\d+)", "problem.blocks_do_not_fit"),
     (
         r"Cannot broadcast, the expanded size of the tensor \((?P<one>\d+)\) must match the existing size \((?P<other>\d+)\)",
@@ -99,19 +93,13 @@ READABLE = (
         r"|Expected pointer argument to have shape (?P<pointers>\[.*?\]) but got (?P<values>\[.*?\])",
         "problem.shapes_do_not_fit",
     ),
-    (
-        r"(Value|Mask) argument cannot be block type if pointer argument is not a block",
-        "problem.block_at_one_address",
-    ),
+    (r"(Value|Mask) argument cannot be block type if pointer argument is not a block", "problem.block_at_one_address"),
     (r"Unsupported ptr type (?P<type>.*) in `(?P<function>tl\.\w+)`", "problem.no_pointer"),
     (r"unsupported tensor index", "problem.element_taken"),
     (r"__setitem__", "problem.element_assigned"),
     (r"non-constexpr conversion values", "problem.f_string"),
     (r"is not string$", "problem.print"),
-    (
-        r"'?tuple_type'? object has no attribute|'?tuple'? object has no attribute '?dtype",
-        "problem.tuple_as_a_number",
-    ),
+    (r"'?tuple_type'? object has no attribute|'?tuple'? object has no attribute '?dtype", "problem.tuple_as_a_number"),
     (r"__pow__|for \*\*", "problem.no_power"),
     (r"invalid operands of type (?P<one>.*) and (?P<other>.*)", "problem.no_operation"),
     (TL_LACKS, "problem.tl_lacks"),

@@ -15,8 +15,7 @@ def restarts(front: Front) -> list[str]:
     """
     helpers = (function for function in parse(front.text).values() if not function.public)
     loops = (loop for function in helpers for loop in _loops(function.blocks))
-    found = [line_of(front, inner.place) for loop in loops for inner in _within(loop)]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(line_of(front, inner.place) for loop in loops for inner in _within(loop)))
 
 
 def _loops(blocks: list[ir.Block]) -> list[ir.Operation]:

@@ -12,13 +12,7 @@ from tritontrace.lazily import lazily
 if TYPE_CHECKING:
     from tritontrace.profiling.profiled import Profile, Profiled, Roofline, predicted, profile
 
-__all__ = [
-    "Profile",
-    "Profiled",
-    "Roofline",
-    "predicted",
-    "profile",
-]
+__all__ = ["Profile", "Profiled", "Roofline", "predicted", "profile"]
 __getattr__ = lazily(
     __name__,
     {

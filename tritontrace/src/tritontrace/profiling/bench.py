@@ -13,16 +13,7 @@ from typing import Any
 
 import torch
 
-__all__ = [
-    "FLUSHES",
-    "FLUSH_BYTES",
-    "GPUStopped",
-    "Ratio",
-    "copy_of",
-    "has_gpu",
-    "ratio",
-    "stopped",
-]
+__all__ = ["FLUSHES", "FLUSH_BYTES", "GPUStopped", "Ratio", "copy_of", "has_gpu", "ratio", "stopped"]
 
 FLUSH_BYTES = 1 << 30  # written between two measurements: larger than any L2
 FLUSHES = 4  # times, about a millisecond on an H200: as long as a busy host may need to queue what is timed

@@ -11,17 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = [
-    "L1",
-    "OPTIONS",
-    "SUMS",
-    "XBAR",
-    "NotCounted",
-    "added",
-    "counted",
-    "is_here",
-    "names",
-]
+__all__ = ["L1", "OPTIONS", "SUMS", "XBAR", "NotCounted", "added", "counted", "is_here", "names"]
 
 OPTIONS = ["--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base", "--profile-from-start", "off"]
 

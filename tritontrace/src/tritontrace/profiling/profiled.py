@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,12 +36,14 @@ from tritontrace.results import Launch
 from tritontrace.tracing.as_on_a_gpu import as_on_a_gpu
 from tritontrace.tracing.interception import launches_go_to
 from tritontrace.tracing.launcher import Launcher
+from tritontrace.tracing.memory import Step
 from tritontrace.tracing.traced import Trace
 from tritontrace.ttir.launching import is_descriptor, plain, tensors_in
 
 SECONDS = 300.0  # for all that runs under ncu
 TIMED = 9  # runs, of which the median counts
 DRAM_UNIT = 64  # bytes: the least that DRAM fetches
+TOGETHER = 1024  # accesses whose units are sorted at once
 BUSY = 60.0  # percent of its peak, from which a part of the GPU is what others wait for
 REACHED = 0.75  # of what the roofline allows: what is that fast has the roofline's own limit
 SHORT = 4e-6  # seconds: an H200 takes 2.3 for a launch of one program
@@ -253,15 +255,23 @@ def predicted(trace: Trace, number: int = 0) -> dict[str, int]:
     def sectors(op: str, name: str) -> int:
         return sum(getattr(access, name) for access in launch.accesses if access.op == op)
 
-    units = [step.pattern.units(step.address, DRAM_UNIT) for step in steps if step.op == "load"]
     return {
         "load_sectors": sectors("load", "l2_sectors"),
         "store_sectors": sectors("store", "l2_sectors"),
-        "dram_read_bytes": np.unique(np.concatenate(units)).size * DRAM_UNIT if units else 0,
+        "dram_read_bytes": DRAM_UNIT * _distinct_units([step for step in steps if step.op == "load"]),
         "dot_flops": launch.flops.dot,
         "other_flops": launch.flops.total - launch.flops.dot,
         "by_request": sectors("load", "sectors"),
     }
+
+
+def _distinct_units(steps: Sequence[Step]) -> int:
+    """Count the units of main memory that accesses touch, TOGETHER at a time: all of them may hold many times what the tensors do."""
+    seen = np.zeros(0, np.int64)
+    for first in range(0, len(steps), TOGETHER):
+        some = steps[first : first + TOGETHER]
+        seen = np.unique(np.concatenate([seen, *(step.pattern.units(step.address, DRAM_UNIT) for step in some)]))
+    return seen.size
 
 
 def needed_bytes(launch: Launch) -> int:

@@ -12,11 +12,12 @@ from tritontrace.proving.evaluate import PROGRAMS, Access, SizedAccesses, within
 from tritontrace.proving.formulas import Atom, Condition, SizeFormula, Symbol, both, either, negated, symbols_of
 from tritontrace.proving.launches import SizedLaunch, Tensor
 from tritontrace.proving.shapes import MOST, product
-from tritontrace.proving.solver import Translation, smallest
+from tritontrace.proving.solver import EFFORT, Translation, smallest
 from tritontrace.proving.values import Truth
 from tritontrace.ttir.launching import MOST_PROGRAMS_X, MOST_PROGRAMS_YZ
 
 LAST = 1 << 14  # sum of sizes up to which a counterexample is looked for
+BRIEF = EFFORT // 10  # for a question before the search for sizes, which takes longer where there are none
 TRIED = 4  # sizes with which a question is asked before it is asked of all
 
 
@@ -54,9 +55,9 @@ class Deciding:
 
     def _facts(self) -> Iterator[Condition]:
         """The facts that hold whenever the launch happens."""
-        names = {s.name for condition in self.launch.holds for s in symbols_of(condition)}
-        names |= {s.name for tensor in self.tensors if tensor for size in tensor.sizes for s in symbols_of(size)}
-        for name in names & self.launch.symbols.keys():
+        names = [s.name for condition in self.launch.holds for s in symbols_of(condition)]
+        names += [s.name for tensor in self.tensors if tensor for size in tensor.sizes for s in symbols_of(size)]
+        for name in (name for name in dict.fromkeys(names) if name in self.launch.symbols):
             one = formulas.symbol(name, low=1)
             yield formulas.at_most(one, MOST)
         yield from self.launch.holds
@@ -114,11 +115,11 @@ class Deciding:
 
     def _answer(self, conditions: Sequence[Condition], made_of: Iterable[SizeFormula | Condition]) -> Decision:
         """Whether what would be wrong never happens, or for which sizes it does."""
-        if self._impossible(conditions):
+        if self._impossible(conditions) or self._exact.ask([*self.facts, *conditions], BRIEF)[0] is False:
             return Decision("proved")
         unknown = self._unknown(made_of := list(made_of))
         if unknown >= 0 and self.zeros:
-            every = {s for one in made_of for s in symbols_of(one) if s.unknown >= 0}
+            every = dict.fromkeys(s for one in made_of for s in symbols_of(one) if s.unknown >= 0)
             none = [formulas.equal(formulas.of(one), 0) for one in every]
             result, is_smallest = self._smallest([*conditions, *none])
             if result is not None:
@@ -172,7 +173,7 @@ class Deciding:
         """(when a number of the access is another one than its formula says, the place where)."""
         before: list[Condition] = []
         for truth in (*access.when, Truth(formulas.ALWAYS, access.pointer.offset.needs)):
-            for need in truth.needs:
+            for need in sorted(truth.needs, key=lambda need: (need.place, repr(need.condition))):  # z3 heeds the order
                 yield both(*before, self._broken(need.condition)), need.place
             before.append(truth.condition)
 

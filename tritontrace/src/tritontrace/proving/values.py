@@ -57,7 +57,6 @@ class Other:
 
 
 Value = Number | Truth | Pointer | Other
-TRUE = Truth(ALWAYS)
 
 
 @dataclass(eq=False)

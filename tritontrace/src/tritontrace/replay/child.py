@@ -22,16 +22,7 @@ from tritontrace.messages import Message, MessageError, message_of, say
 from tritontrace.replay import wire
 from tritontrace.results import Cause, CauseKind
 
-__all__ = [
-    "PATIENCE",
-    "PRINTED",
-    "SENTENCE",
-    "ChildLost",
-    "listen",
-    "message",
-    "opened",
-    "run",
-]
+__all__ = ["PATIENCE", "PRINTED", "SENTENCE", "ChildLost", "listen", "message", "opened", "run"]
 
 MAX_REPLY = 128 << 20  # bytes
 SENTENCE = 1_000  # characters of an error
@@ -170,11 +161,7 @@ def _short(error: Any) -> str:
 
 
 def _become_child(
-    writer: int,
-    work: Callable[[], Any],
-    seconds: float,
-    memory: int | None,
-    prepare: Callable[[], None] | None,
+    writer: int, work: Callable[[], Any], seconds: float, memory: int | None, prepare: Callable[[], None] | None
 ) -> None:
     os.setsid()
     # what the parent owned is not this child's to finalise: its descriptors are about to be closed

@@ -24,7 +24,15 @@ from triton.runtime.jit import JITFunction
 
 from tritontrace.messages import Message, MessageError, message_of, say
 from tritontrace.replay import layouts
-from tritontrace.replay.names import BUILTINS, DECORATORS, TRITON, ConstexprFunction, Names, names_of, refused_builtins
+from tritontrace.replay.names import (
+    BUILTINS,
+    DECORATORS,
+    TRITON,
+    AllowedNames,
+    ConstexprFunction,
+    names_of,
+    refused_builtins,
+)
 from tritontrace.ttir.launching import KernelError
 from tritontrace.ttir.sources import jit_function, source_of
 
@@ -144,7 +152,7 @@ def is_gluon(kernel: JITFunction) -> bool:
 
 
 def _described(
-    value: Any, names: Names, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...]
+    value: Any, names: AllowedNames, table: dict[str, dict[str, Any]], callers: tuple[JITFunction, ...]
 ) -> dict | None:
     """Describe what a name stands for, as plain data; None if no kernel may use it."""
     if value is None or type(value) in (int, float, bool, str):
@@ -175,7 +183,7 @@ def _in_words(value: Any) -> Message:
     return say(f"replay.kind.{kind}", type=type(value).__name__)
 
 
-def _instead_of(value: Any, names: Names) -> Message:
+def _instead_of(value: Any, names: AllowedNames) -> Message:
     decorator = DECORATORS[names.language]
     if isinstance(value, ConstexprFunction):
         return say("replay.instead.constexpr_function", decorator=decorator)
@@ -228,7 +236,7 @@ class _Attributes(ast.NodeTransformer):
     """Lets through what ends at a public object of the language or at a public attribute of a block; any other attribute
     can only be a NamedTuple's, and will be asked of nothing else."""
 
-    def __init__(self, kernel: str, names: Names, modules: Mapping[str, str]):
+    def __init__(self, kernel: str, names: AllowedNames, modules: Mapping[str, str]):
         self.kernel, self.names, self.modules = kernel, names, modules  # name -> path
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
@@ -427,7 +435,7 @@ def _rebuilt(key: str, entry: dict[str, Any], build: Callable[[str], JITFunction
     return kind(function, source, module, do_not_specialize=fixed, noinline=entry.get("noinline") is True)
 
 
-def _resolve(kernel: str, names: Names, described: dict[str, Any], build: Callable[[str], JITFunction]) -> Any:
+def _resolve(kernel: str, names: AllowedNames, described: dict[str, Any], build: Callable[[str], JITFunction]) -> Any:
     match described:
         case {"value": None | int() | float() | str() as value}:
             return value

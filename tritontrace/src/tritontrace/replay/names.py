@@ -34,7 +34,7 @@ def refused_builtins() -> frozenset[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Names:
+class AllowedNames:
     """Names that kernels in one language may use.
 
     public       path of a module -> the names in it
@@ -82,7 +82,7 @@ OTHERS |= {"range", "static_range", "condition", "TRITON_MAX_TENSOR_NUMEL", "mat
 CUDA = "triton.language.extra.cuda.libdevice"
 FOR_TRITON_ITSELF = {"to_ir", "codegen_name", "mangle", "cache_key_part"}
 
-TRITON = Names(
+TRITON = AllowedNames(
     "Triton",
     {
         "triton": {"cdiv", "next_power_of_2", "language"},
@@ -115,7 +115,7 @@ OF_A_MODULE_TOO = {"reinterpret"}
 
 
 @cache
-def gluon() -> Names:
+def gluon() -> AllowedNames:
     """Return the Names of Gluon. Raises ImportError under a Triton that lacks it."""
     from triton.experimental.gluon import language
     from triton.experimental.gluon.language.nvidia.hopper import tma
@@ -137,9 +137,9 @@ def gluon() -> Names:
     of_tiles = _lower(language.shared_memory_descriptor, tma.tensor_descriptor)
     of_layouts = {"get_default_for", "with_identity_for"}  # Triton's own functions of shapes
     attributes = TRITON.attributes | of_tiles - OF_A_MODULE_TOO | of_layouts | {"nbytes", "scalar"}
-    return Names("Gluon", {**TRITON.public, **public}, attributes)
+    return AllowedNames("Gluon", {**TRITON.public, **public}, attributes)
 
 
-def names_of(is_gluon: bool) -> Names:
+def names_of(is_gluon: bool) -> AllowedNames:
     """Return the Names of the language of a kernel."""
     return gluon() if is_gluon else TRITON

@@ -321,11 +321,7 @@ def called(function: Callable, arguments: dict[str, Any]) -> Any:
 
 
 def record(
-    function: Any,
-    calls: Sequence[dict[str, Any]],
-    by: Caller = by_name,
-    configuration: int = 0,
-    launches: bool = True,
+    function: Any, calls: Sequence[dict[str, Any]], by: Caller = by_name, configuration: int = 0, launches: bool = True
 ) -> dict[str, Any]:
     """Call `function` once for each dict of arguments; return the log. Nothing the function raises gets out.
 

@@ -174,7 +174,7 @@ def _number_tiles(ax: Axes, image: AxesImage) -> None:
 
 
 @dataclass(frozen=True)
-class Look:
+class OperationStyle:
     """Style in which an operation is drawn: loads rise from a tensor's line, stores hang from it, atomics do both."""
 
     colour: str
@@ -184,9 +184,9 @@ class Look:
 
 
 LOOKS = {
-    "load": Look(READ, "", 1, 0),
-    "store": Look(WRITTEN, "///", 0, 1),
-    "atomic": Look(ATOMIC, "xxx", 1, 1),
+    "load": OperationStyle(READ, "", 1, 0),
+    "store": OperationStyle(WRITTEN, "///", 0, 1),
+    "atomic": OperationStyle(ATOMIC, "xxx", 1, 1),
 }
 ROOM = 0.33  # height of the tallest bar; tensors are 1 apart
 LEAST = 0.05  # so that a single element next to a tile still shows
@@ -235,13 +235,7 @@ def timeline(trace: Recorded, program: Index = 0, launch: int = -1) -> Picture:
     ax.set(xlabel="step of the program: each load, store or atomic is one", ylabel="tensor")
     ax.set_title(f"{kernel}, {who}", pad=24)
     ax.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        borderaxespad=0.2,
-        borderpad=0,
-        ncols=3,
-        frameon=False,
+        handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, borderpad=0, ncols=3, frameon=False
     )
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
@@ -253,7 +247,7 @@ def timeline(trace: Recorded, program: Index = 0, launch: int = -1) -> Picture:
     return figure
 
 
-def _beside(look: Look) -> str:
+def _beside(look: OperationStyle) -> str:
     return {(1, 0): "above the line", (0, 1): "below it", (1, 1): "on both sides"}[look.above, look.below]
 
 

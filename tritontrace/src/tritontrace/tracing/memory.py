@@ -111,7 +111,7 @@ class Region:
         for totals, counted in (("reads", self.loaded), ("writes", self.stored)):
             if counted is not None:
                 before = getattr(self, totals)
-                setattr(self, totals, counted if before is None else before + counted)
+                setattr(self, totals, counted if before is None else _narrow(np.add(before, counted, dtype=np.uint32)))
         if self.changed and not completed:
             self._bytes[:] = self._before
         elif self.changed and self.storage.device.type != "cpu":
@@ -143,11 +143,12 @@ class Region:
             np.add.at(counts[part:], at, np.uint32(times))
 
     def _counted(self, load: bool) -> np.ndarray | None:
-        edges, single = self._edges.get(load), self._single.get(load)
+        """The counts of each element, once: of a large tensor each array more is felt, so what they were made of goes."""
+        edges, single = self._edges.pop(load, None), self._single.pop(load, None)
         if edges is None:
-            return single
+            return None if single is None else _narrow(single)
         counts = np.cumsum(edges[:-1], dtype=np.int32, out=edges[:-1]).view(np.uint32)
-        return counts if single is None else counts + single
+        return _narrow(counts if single is None else np.add(counts, single, out=counts))
 
     def refine(self, itemsize: int) -> None:
         """Switch to counting smaller elements: the storage is also accessed through a narrower dtype."""
@@ -163,8 +164,7 @@ class Region:
         for name in ("reads", "writes", "ready"):
             if (values := getattr(self, name)) is not None:
                 setattr(self, name, fine(values))
-        self._edges.clear()
-        self._single = {load: fine(counts) for load, counts in kept.items() if counts is not None}
+        self._single = {load: fine(counts).astype(np.uint32) for load, counts in kept.items() if counts is not None}
 
     def varied(self) -> bool:
         """Whether the values that this launch loaded, once it has ended, differ: of equal ones, equal results say nothing."""
@@ -175,7 +175,7 @@ class Region:
 
     def times_read(self) -> np.ndarray:
         """Return `reads` with a number for each element."""
-        return np.zeros(self.size, np.uint32) if self.reads is None else self.reads
+        return np.zeros(self.size, np.uint32) if self.reads is None else self.reads.astype(np.uint32)
 
     def in_shape_of(self, tensor: torch.Tensor, values: np.ndarray) -> np.ndarray:
         """Return values[i] of each element, in the shape of a tensor that lies here; where its elements are wider, the largest."""
@@ -474,6 +474,11 @@ def bytes_behind(tensor: torch.Tensor) -> torch.Tensor:
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+def _narrow(counts: np.ndarray) -> np.ndarray:
+    """The same numbers in as few bytes as hold the largest."""
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))), copy=False)
 
 
 def _integers(raw: np.ndarray, itemsize: int) -> np.ndarray:

@@ -211,7 +211,7 @@ def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int
     )
 
 
-class Counted(NamedTuple):
+class PatternCounts(NamedTuple):
     """The counters of a Pattern for each program of a batch, as arrays."""
 
     elements: np.ndarray
@@ -223,7 +223,7 @@ class Counted(NamedTuple):
 
 def count_each(
     addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...], along: int | None = None
-) -> tuple[Counted, bool]:
+) -> tuple[PatternCounts, bool]:
     """Return the counters of accesses that have nothing in common, and whether any of them has two lanes at one address.
 
     addresses: (programs, lanes), multiples of `itemsize`. mask: (programs, lanes), or None for all
@@ -256,7 +256,7 @@ def count_each(
             useful[chosen] = _fresh(np.sort(np.where(active, lanes, inactive), axis=2)).sum((1, 2))
     size = max(1, SECTOR // itemsize)
     units = np.where(items >= 0, items // size, inactive)
-    counted = Counted(elements, requests, sectors, _fresh(units).sum(1), useful * itemsize)
+    counted = PatternCounts(elements, requests, sectors, _fresh(units).sum(1), useful * itemsize)
     return counted, bool(duplicates.any())
 
 

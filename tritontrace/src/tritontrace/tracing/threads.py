@@ -17,7 +17,7 @@ Volatile loads look at what others do meanwhile, and are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,18 +39,23 @@ class Early(NamedTuple):
     stored: Site
 
 
-def find(regions: Iterable[Region], batches: Iterable[Batch], position: np.ndarray | None = None) -> list[Early]:
+def find(regions: Iterable[Region], batches: Sequence[Batch], position: np.ndarray | None = None) -> list[Early]:
     """Find the loads of what another thread of the program stores without a barrier: one for each line and tensor, in order.
 
     position[program]: its place in the order in which programs are told; None: by number.
     """
-    stored: dict[int, _Stored] = {
-        id(region): _Stored(region)
+    both = [
+        region
         for region in regions
         if region.stored is not None and region.loaded is not None and ((region.stored > 0) & (region.loaded > 0)).any()
-    }
-    if not stored:
+    ]
+    if not both:
         return []
+    stores: dict[int, list[Batch]] = {id(region): [] for region in both}
+    for batch in batches:
+        if batch.op == "store" and id(batch.region) in stores:
+            stores[id(batch.region)].append(batch)
+    stored = {id(region): _Stored(region, stores[id(region)]) for region in both}
     found: dict[tuple, list[tuple[Batch, np.ndarray, np.ndarray, np.ndarray]]] = {}
     for batch in batches:
         known = stored.get(id(batch.region))
@@ -67,36 +72,43 @@ def find(regions: Iterable[Region], batches: Iterable[Batch], position: np.ndarr
 
 
 class _Stored:
-    """The last store to each element of a tensor: its program, how many barriers that had passed, its lane and its block."""
+    """The last store to each element of a tensor: its lane, and the number of its row, which is what one program did in one batch.
 
-    def __init__(self, region: Region):
-        self.program = np.full(region.size, NOBODY, np.int64)
-        self.passed, self.lane = (np.zeros(region.size, np.int32) for _ in range(2))
-        self.line = np.zeros(region.size, np.int32)  # a number in `lines`
-        self.lines: dict[tuple[Site, tuple[int, ...]], int] = {}
+    program, passed, line   of each row: who, how many barriers that had passed, and a number in `lines`
+    """
+
+    def __init__(self, region: Region, stores: Sequence[Batch]):
+        self.row, self.lane = np.full(region.size, NOBODY, np.int32), np.zeros(region.size, np.int32)
+        sizes = [batch.programs.size for batch in stores]
+        self.base = dict(zip(map(id, stores), np.cumsum([0, *sizes]).tolist(), strict=False))
+        nobody = np.array([NOBODY])  # the last row, of what no program stored
+        self.program = np.concatenate([*(batch.programs for batch in stores), nobody])
+        self.passed = np.concatenate([*(batch.passed for batch in stores), nobody])
+        keys = [(batch.site, batch.layout) for batch in stores]
+        self.lines = list(dict.fromkeys(keys))
+        self.line = np.repeat([*map(self.lines.index, keys), 0], [*sizes, 1])
 
     def note(self, batch: Batch) -> None:
         elements, rows = batch.touched()
-        self.program[elements] = batch.programs[rows]
-        self.passed[elements] = batch.passed[rows]
+        self.row[elements] = self.base[id(batch)] + rows
         self.lane[elements] = batch.lanes()
-        self.line[elements] = self.lines.setdefault((batch.site, batch.layout), len(self.lines))
 
     def loaded_elsewhere(self, batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(elements, programs, numbers of lines that stored them) of what a batch loads in other threads than those."""
         elements, rows = batch.touched()
-        own = (self.program[elements] == batch.programs[rows]) & (self.passed[elements] == batch.passed[rows])
+        by = self.row[elements]
+        own = (self.program[by] == batch.programs[rows]) & (self.passed[by] == batch.passed[rows])
         if not own.any():
             return elements[own], rows[own], rows[own]
         alike = bool(batch.layout) or not batch.by_all
         same = np.array([alike and layout == batch.layout for _, layout in self.lines])
-        elsewhere = own & ~(same[self.line[elements]] & (self.lane[elements] == batch.lanes()))
-        return elements[elsewhere], batch.programs[rows[elsewhere]], self.line[elements[elsewhere]]
+        elsewhere = own & ~(same[self.line[by]] & (self.lane[elements] == batch.lanes()))
+        return elements[elsewhere], batch.programs[rows[elsewhere]], self.line[by[elsewhere]]
 
 
 def _first(mine: list, stored: _Stored, position: np.ndarray | None) -> Early:
     elements, programs, lines = (np.concatenate([part[i] for part in mine]) for i in (1, 2, 3))
     at = int(np.argmin(programs if position is None else position[programs]))
-    site = list(stored.lines)[int(lines[at])][0]
+    site = stored.lines[int(lines[at])][0]
     batch = mine[0][0]
     return Early(batch.site, batch.region, int(programs[at]), int(elements[at]), np.unique(elements), site)

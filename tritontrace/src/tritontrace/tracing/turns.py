@@ -58,7 +58,7 @@ def what_waits(stuck: Stuck, batches: Sequence[Batch], called: Callable[[int], M
     return say("launch.waiting.changed", **facts, last=called(last), waits=last in others)
 
 
-class Look(NamedTuple):
+class Poll(NamedTuple):
     """The values that a `while` carried when it last polled. again: it had carried the same values before."""
 
     state: bytes
@@ -79,7 +79,7 @@ class Turns:
         self._where: dict[int, Site] = {}
         self._awake: dict[int, Callable[[], bool]] = {}
         self._woken: set[int] = set()
-        self._loops: dict[int, dict[Site, Look]] = {}  # of each program
+        self._loops: dict[int, dict[Site, Poll]] = {}  # of each program
         self._looked: Counter[int] = Counter()
         self._moved = 0
 
@@ -99,7 +99,7 @@ class Turns:
         """
         loops = self._loops.setdefault(program, {})
         before = loops.get(site)
-        loops[site] = Look(state, before is not None and before.state == state)
+        loops[site] = Poll(state, before is not None and before.state == state)
         counts = before is not None and before.state != state  # it ends by itself, and so it waits for nobody
         self._moved += not self._repeats(program)
         if counts and program % AHEAD == 0 and program < AHEAD * HASTY and self._looked[program] < LOOKS:
