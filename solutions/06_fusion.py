@@ -811,7 +811,7 @@ figures.timed.on_your_card("fusion")
 #   does not fuse across library calls, sums over a whole tensor, or values that Python needs.
 # * Subtract the maximum before you exponentiate. A row that fits into registers is read once. A longer row is read
 #   twice, and its sum is corrected whenever the maximum grows.
-# * Start a running maximum at a finite number, and give masked positions the value -inf.
+# * Start a running maximum at a finite number below every logit, such as -3.4e38, and give masked positions -inf.
 # * A kernel can compute a loss without storing probabilities.
 #
 # In unit 07 the chain runs backwards. Then autograd needs the intermediate results that you no longer store.

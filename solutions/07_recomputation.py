@@ -221,15 +221,15 @@ print(t.table())
 # `tl.sigmoid` works on each element of a block. The check compares your gradients with those of autograd in float64.
 # Three lines of the backward kernel are missing; the class that launches both is yours. Full marks require
 # * the right result and gradient at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
-# * only x kept for the backward pass ({{saves.performance}}): this pass may read x and dy, and nothing that the forward
-#   pass wrote,
+# * the right gradient where `Sigmoid3` is applied to another x before the backward pass ({{correct.twice}}), as every
+#   model does that uses it in two layers. So keep x on `ctx`, which is new for each application,
+# * a backward pass that reads x and dy, and nothing that the forward pass wrote ({{saves.performance}}),
 # * one launch in the forward pass ({{launches.performance.forward}}), and one in the backward pass
 #   ({{launches.performance.backward}}),
 # * five memory operations in all, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# Here and below, a tensor counts as kept if the backward pass *reads* it. The check does not see a tensor that is kept
-# but never read, although such a tensor takes memory, too. So give `save_for_backward` only what the backward pass
-# needs.
+# Here and below, the check counts what the backward pass *reads*. It does not see a tensor that is kept but never read,
+# although such a tensor takes memory, too. So give `save_for_backward` only what the backward pass needs.
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
 # copy's speed, and some of the points if it reaches more than {{speed.none}}.
@@ -399,6 +399,8 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 # become 0. Full marks require
 # * the right result and gradient at odd sizes ({{correct.ragged}}), and for any p and any seed
 #   ({{correct.probabilities}}); the kept elements must be exactly those of this rule,
+# * the right gradient where the function is applied with another p and seed before the backward pass
+#   ({{correct.twice}}),
 # * a backward pass that reads **nothing** from the forward pass, not even x ({{keeps_nothing.performance}}),
 # * four memory operations, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
@@ -575,7 +577,9 @@ check("recomputation.saved_bytes", saved_bytes)
 # approximation). x and gate are contiguous and have the same shape. Triton has `tl.erf`. A kernel cannot use `math`, so
 # write √2 and √(2π) as numbers. Full marks require
 # * the right result and both gradients at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
-# * only x and gate kept ({{saves.performance}}),
+# * the right gradients where the function is applied to another x and gate before the backward pass
+#   ({{correct.twice}}),
+# * a backward pass that reads x, gate and dy, and nothing that the forward pass wrote ({{saves.performance}}),
 # * one launch in the backward pass ({{launches.performance.backward}}), and eight memory operations in all, by at least
 #   32 programs where the input is large ({{traffic.performance}}). Which eight are they?
 #

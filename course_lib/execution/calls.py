@@ -8,7 +8,7 @@ says how many kernels were launched before it: without a word, the end of the fo
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any
@@ -84,15 +84,18 @@ def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -
     """Return (outputs ..., gradients ...) of a torch.autograd.Function, or of a function of tensors; None if it returns None.
 
     arguments: its inputs in order, then `dy`, the gradient of the output, or a list of gradients of the first outputs. There
-    is a gradient for each floating-point tensor among the inputs.
+    is a gradient for each floating-point tensor among the inputs. With `between`, the inputs of another application, that one is made
+    before the way back, which goes through the first one alone.
     """
+    between = arguments.pop("between", None)
     *names, last = arguments
     if last != "dy":
         raise AssertionError("the last argument of such a case is dy")
-    inputs = [arguments[name] for name in names]
-    inputs = [v.detach().requires_grad_() if _is_differentiable(v) else v for v in inputs]
+    inputs = _leaves([arguments[name] for name in names])
     is_class = isinstance(function, type) and issubclass(function, torch.autograd.Function)
-    outputs: Any = (function.apply if is_class else function)(*inputs)
+    apply = function.apply if is_class else function
+    outputs: Any = apply(*inputs)
+    _alive = apply(*_leaves(between)) if between else None
     mark()
     if outputs is None:  # not solved yet: there is nothing to go back from
         return None
@@ -101,6 +104,10 @@ def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -
     leaves = [v for v in inputs if _is_differentiable(v)]
     gradients = torch.autograd.grad(parts[: len(dys)], leaves, dys, allow_unused=True)
     return (*(p.detach() if isinstance(p, torch.Tensor) else p for p in parts), *gradients)
+
+
+def _leaves(inputs: Sequence[Any]) -> list[Any]:
+    return [v.detach().requires_grad_() if _is_differentiable(v) else v for v in inputs]
 
 
 def _is_differentiable(value: Any) -> bool:

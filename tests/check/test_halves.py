@@ -235,6 +235,28 @@ def test_gradients_of_several_outputs_and_of_views():
     assert not out.requires_grad
 
 
+def test_another_application_between_changes_no_gradient_but_that_of_shared_state():
+    class Kept(torch.autograd.Function):
+        shared = False
+
+        @staticmethod
+        def forward(ctx, x, k):
+            ctx.k = Kept.k = k
+            return k * x
+
+        @staticmethod
+        def backward(ctx, dy):
+            return (Kept.k if Kept.shared else ctx.k) * dy, None
+
+    def gradient():
+        x, dy = torch.ones(2), torch.ones(2)
+        return calls.forward_and_backward(Kept, {"between": [x, 5], "x": x, "k": 3, "dy": dy}, lambda: None)[1].tolist()
+
+    assert gradient() == [3, 3]
+    Kept.shared = True
+    assert gradient() == [5, 5]
+
+
 @triton.jit
 def dot_kernel(a_ptr, c_ptr, N: tl.constexpr):
     i = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]

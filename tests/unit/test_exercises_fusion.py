@@ -176,6 +176,8 @@ def test_what_is_wasted_costs_its_criterion_and_the_line_is_named(exercise, name
     [
         ("softmax", "no maximum", "fusion.online_softmax.no_maximum"),
         ("online_softmax", "starts at -inf", "fusion.cross_entropy.starts_at_inf"),
+        ("online_softmax", "starts at -100", "fusion.online_softmax.starts_at_0"),
+        ("cross_entropy", "starts at 0", "fusion.online_softmax.starts_at_0"),
         ("add_rmsnorm", "two kernels", "fusion.add_rmsnorm.two_kernels"),
         ("softmax", "masked positions hold 0", "fusion.online_softmax.masked_positions_count"),
         ("online_softmax", "the old sum uncorrected", "fusion.online_softmax.no_correction"),
@@ -210,7 +212,7 @@ START, FACTOR = ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0"), ("tl.exp(m - m_new)"
         ("softmax", ("p / tl.sum(p, axis=0)", "p / tl.sum(x, axis=0)"), "Divide it by the sum of p"),
         ("softmax", ("x.stride(0)", "x.stride(1)"), "rows lie x.stride(0) apart"),
         ("softmax", ("triton.next_power_of_2(N)", "min(triton.next_power_of_2(N), 1024)"), "columns from 1024 on"),
-        ("online_softmax", START, "0 is larger than all of these"),
+        ("online_softmax", START, "above all logits"),
         ("cross_entropy", FACTOR, "Does exp(m_new - m) multiply"),
         ("cross_entropy", ('other=-float("inf")', "other=0"), "each masked position adds exp(0 - m)"),
         ("cross_entropy", ("m + tl.log(l) - right", "tl.log(l) - right"), "The loss lacks m"),

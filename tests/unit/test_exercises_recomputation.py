@@ -329,14 +329,36 @@ def test_keeping_even_an_input_is_seen():
 
 def remark(name: str, outputs, **evidence) -> str:
     """The remark on an exercise whose calls return outputs(arguments)."""
+    return remark_in(lambda group: group not in ("performance", "twice"), name, outputs, **evidence)
+
+
+def remark_in(chosen, name: str, outputs, **evidence) -> str:
     exercise = R.EXERCISES[f"recomputation.{name}"]
     trials = []
     for case in exercise.cases:
-        if case.group != "performance":
+        if chosen(case.group):
             call = case.arguments(3)
             trial = Trial(case, [call], Evidence(case.name, outputs=[outputs(**call)], **evidence))
             trials.append(criteria.GradedTrial.of(exercise, trial))
     return next(filter(None, (look(trials) for look in exercise.mistakes)), "")
+
+
+@pytest.mark.parametrize(
+    "name, mixed",
+    [("sigmoid3", {"x"}), ("recomputed_gelu", {"x", "gate"}), ("seeded_dropout", {"seed"}), ("seeded_dropout", {"p"})],
+)
+def test_the_inputs_of_another_application_are_no_ones_own(name, mixed):
+    def overwritten(dy, between=(), **inputs):
+        others = dict(zip(inputs, between, strict=False))
+        right, mixed_up = (
+            the_right(name)(**inputs | changed, dy=dy) for changed in ({}, {n: others[n] for n in mixed if between})
+        )
+        return [right[0], *mixed_up[1:]]
+
+    assert (
+        id_of(remark_in(lambda group: group != "performance", name, overwritten)) == "recomputation.twice.of_the_other"
+    )
+    assert remark_in(lambda group: group != "performance", name, the_right(name)) == ""
 
 
 def the_right(name: str):

@@ -22,6 +22,7 @@ from course_lib.exercises.fusion.mistakes import (
     NO_DIVISION,
     NORMS,
     OF_X,
+    SIN_COS,
     SQUARED,
     all_zero,
     by_row,
@@ -30,6 +31,7 @@ from course_lib.exercises.fusion.mistakes import (
     divided_by,
     divided_by_the_block,
     infinite_everywhere,
+    log_of_0,
     nan_beside_masked_positions,
     nan_of_exp,
     not_apart,
@@ -64,7 +66,7 @@ sin2_plus_cos2 = Exercise(
         Traffic(lambda x, y: 3 * nbytes(x), 3, at_most=1.0),
     ],
     bonus=[against_copy(vectors(1 << 25), lambda x, y: 3 * nbytes(x))],
-    mistakes=[several_launches],
+    mistakes=[*SIN_COS, several_launches],
 )
 
 bias_gelu = Exercise(
@@ -105,6 +107,11 @@ bias_gelu = Exercise(
 )
 
 
+FAR_BELOW = (
+    -20_000.0
+)  # whatever number a running maximum starts from, or masked positions hold, if it is not below all logits
+
+
 def softmax_bytes(x: torch.Tensor) -> int:
     """Count the bytes that a fused softmax moves at least: x once in, once out."""
     return 2 * nbytes(x)
@@ -122,6 +129,8 @@ softmax = Exercise(
             rows(20, 777, scale=20.0, mean=1000.0),
             rows(20, 500, FP16, rising=200.0),
             rows(20, 300, BF16, scale=30.0, mean=-300.0),
+            rows(20, 300, mean=-300.0),
+            rows(20, 300, mean=FAR_BELOW),
             rows(20, 300, scale=5.0, masked=150),
         ],
         performance=[rows(128, 1024), rows(64, 4096, BF16)],
@@ -170,6 +179,8 @@ online_softmax = Exercise(
             rows(5, 20011, mean=500.0, rising=-3000.0),
             rows(3, 40000, scale=10.0, masked=36000),
             rows(5, 9000, BF16, scale=30.0, mean=-300.0),
+            rows(5, 3000, mean=-300.0),
+            rows(5, 3000, mean=FAR_BELOW),
         ],
         long=[Drawing(f"1 x {LONG:_}", rows(1, LONG))],
         performance=[rows(64, 4096), rows(16, 16384), rows(8, 16384, BF16)],
@@ -181,7 +192,13 @@ online_softmax = Exercise(
         Correct("ragged", 2),
         Correct("hard", 3, say("fusion.online_softmax.title_hard")),
         Correct("long", 2, say("fusion.online_softmax.title_long")),
-        Traffic(lambda x: 3 * nbytes(x), 3, at_most=1.01, title=say("fusion.online_softmax.title_traffic")),
+        Traffic(
+            lambda x: 3 * nbytes(x),
+            3,
+            at_most=1.01,
+            title=say("fusion.online_softmax.title_traffic"),
+            again=lambda x: {"x": 2 * nbytes(x)},
+        ),
     ],
     bonus=[
         Speed(
@@ -302,6 +319,8 @@ cross_entropy = Exercise(
             labelled(3, 40000, scale=10.0, masked=36000),
             labelled(20, 1500, FP16, scale=30.0),
             labelled(20, 1500, BF16, scale=20.0, mean=90.0),
+            labelled(20, 1500, mean=-300.0),
+            labelled(20, 1500, mean=FAR_BELOW),
         ],
         performance=[labelled(64, 8192), labelled(32, 16384)],
     ),
@@ -321,6 +340,7 @@ cross_entropy = Exercise(
     ],
     mistakes=[
         nan_of_exp,
+        log_of_0,
         *CROSS_ENTROPY,
         read_times("logits", 1.9, say("fusion.cross_entropy.two_passes")),
     ],

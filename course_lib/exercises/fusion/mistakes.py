@@ -65,7 +65,8 @@ def nan_of_exp(trials: Sequence[GradedTrial]) -> str:
     ]
     rows = [x[nan.any(1)] for x, nan in pairs if len(x) == len(nan) and bool(nan.any())]
     if any(bool((x.abs().amax(1) < 80).any()) for x in rows):  # exp(x) is neither 0 nor infinite there
-        return UPSIDE_DOWN if not lanes and all(bool(nan.all()) for _, nan in pairs) else ""
+        everywhere = not lanes and all(bool(nan.all()) for _, nan in pairs)
+        return UPSIDE_DOWN if everywhere and all(map(stored_whole, trials)) else ""
     if any(map(_overflow, rows)):
         if any(bool(out.isnan().any()) for _, out in results(trials, "ragged")):
             return ""  # there nothing overflows: the cause is another one
@@ -75,6 +76,24 @@ def nan_of_exp(trials: Sequence[GradedTrial]) -> str:
     if any(masked):
         return MASKED_START if all(masked) else ""
     return STARTS_AT_0 if rows else ""
+
+
+def log_of_0(trials: Sequence[GradedTrial]) -> str:
+    """Return a remark if losses are -inf where all logits are far below 0, and no others are infinite; else ""."""
+    pairs = [
+        (arguments["logits"].float().amax(1), out) for arguments, out in results(trials, "plain", "ragged", "hard")
+    ]
+    tops = torch.cat([top[out.isinf()] for top, out in pairs if top.shape == out.shape] or [torch.empty(0)])
+    nothing_subtracted = any(bool(out.isposinf().any()) for _, out in pairs)
+    return STARTS_AT_0 if len(tops) and bool((tops < -80).all()) and not nothing_subtracted else ""
+
+
+def stored_whole(trial: Trial) -> bool:
+    """Whether kernels wrote each element of the last result, the only one: what they did not write shows as NaN, too."""
+    written = sum(
+        f.written_distinct_bytes for launch in trial.evidence.launches for f in launch.footprints if f.tensor == "out"
+    )
+    return all(written >= nbytes(out) for _, out in results([trial])[-1:])
 
 
 def _overflow(rows: torch.Tensor) -> bool:
@@ -93,10 +112,9 @@ def nan_beside_masked_positions(trials: Sequence[GradedTrial]) -> str:
     for t in trials:
         if t.stopped or t.evidence.faults or t.evidence.poisoned or not t.evidence.launches:
             return ""
-        written = sum(f.written_distinct_bytes for f in t.evidence.launches[-1].footprints if f.tensor == "out")
+        if not stored_whole(t):
+            return ""
         for call, out in results([t]):
-            if written < nbytes(out):
-                return ""
             N = call["x"].shape[1]
             whole = bool(out.isnan().all())
             if whole or not t.difference:
@@ -231,7 +249,7 @@ def scaled_rows(too_large: str, too_small: str = "") -> MistakeMatcher:
                 far = (out - factor * right).abs().amax(1, keepdim=True) / (factor * right).amax(1, keepdim=True)
                 if not bool((far < 0.01).all() and (factor > 0).all()):
                     continue
-                below, above = factor < 0.98, factor > 1.02
+                below, above = factor < 0.99, factor > 1.01
                 if bool(below.any()) != bool(above.any()):
                     return too_large if below.any() else too_small
         return ""
@@ -326,6 +344,17 @@ CROSS_ENTROPY = [
         each=True,
     ),
     Misconception(
+        loss_by(lambda x, right: x.logsumexp(1) - 2 * x.amax(1) - right),
+        say("fusion.cross_entropy.subtracts_the_maximum"),
+        each=True,
+    ),
+    Misconception(
+        lambda logits, target: packed(logits).double().logsumexp(1) - logits.double().gather(1, target[:, None])[:, 0],
+        say("fusion.cross_entropy.packed_rows"),
+        each=True,
+        times=1000,
+    ),
+    Misconception(
         lambda logits, target: logits.double().logsumexp(1) - logits.double()[0, target],
         say("fusion.cross_entropy.the_target_in_row_0"),
         each=True,
@@ -353,6 +382,15 @@ CROSS_ENTROPY = [
         loss_by(lambda x, right: -(torch.exp(right - x.amax(1)) / torch.exp(x - x.amax(1, keepdim=True)).sum(1)).log()),
         say("fusion.cross_entropy.the_logarithm_of_the_softmax"),
     ),
+]
+SIN_COS = [
+    Misconception(lambda x, y, of=of: of(x.double(), y.double()), sentence, each=True)
+    for of, sentence in (
+        (lambda x, y: x.cos().square() + y.sin().square(), say("fusion.sin2_plus_cos2.exchanged")),
+        (lambda x, y: x.square().sin() + y.square().cos(), say("fusion.sin2_plus_cos2.of_the_squares")),
+        (lambda x, y: x.sin().square() - y.cos().square(), say("fusion.sin2_plus_cos2.subtracted")),
+        (lambda x, y: x.sin() + y.cos(), say("fusion.sin2_plus_cos2.not_squared")),
+    )
 ]
 BASE_2 = Misconception(
     lambda x: torch.softmax(x.double() * math.log(2), 1), say("fusion.softmax.powers_of_2"), each=True, times=100

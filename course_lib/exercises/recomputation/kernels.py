@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import torch
-from torch.nn.functional import cross_entropy, gelu
+from torch.nn.functional import cross_entropy
 
 from course_lib.catalogue import say
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import Drawing, against_copy
-from course_lib.exercises.recomputation.cases import dropped, dropped_at, elementwise, logits, normed, times, traffic
+from course_lib.exercises.recomputation.cases import (
+    dropped,
+    dropped_at,
+    elementwise,
+    logits,
+    normed,
+    times,
+    traffic,
+    twice,
+)
 from course_lib.exercises.recomputation.criteria import KeepsNothing
 from course_lib.exercises.recomputation.mistakes import (
     FLOAT32,
@@ -21,10 +30,12 @@ from course_lib.exercises.recomputation.mistakes import (
     SIGMOIDS,
     UPSIDE_DOWN,
     another_mask,
+    applied_once,
     cast_by_autograd,
     in_tensors,
     mean_over_a_block,
     nan_if_hard,
+    of_the_other,
     partial_sums_of_each_row,
     saved_nothing,
     saved_something,
@@ -34,12 +45,14 @@ from course_lib.exercises.recomputation.mistakes import (
 from course_lib.exercises.recomputation.oracles import (
     cross_entropy_budget,
     dropout_and_gradient,
+    gated_gelu,
     gelu_budget,
     rmsnorm_budget,
     rmsnorm_gradients,
     rounding_budget,
     sigmoid_budget,
     sigmoid_bytes,
+    three_sigmoids,
     with_gradients,
 )
 
@@ -72,16 +85,18 @@ sigmoid3 = Exercise(
         Case("5001, bfloat16", "ragged", elementwise((5001,), torch.bfloat16)),
         Case("large numbers", "hard", elementwise((40, 77), scale=60)),
         Case("large numbers, float16", "hard", elementwise((3001,), torch.float16, scale=60)),
+        Case("another x before backward", "twice", twice(elementwise((64, 128)))),
         Case("512 x 1024", "performance", elementwise((512, 1024))),
         Case("128 x 512", "performance", elementwise((128, 512))),
         Case("128 x 512, float16", "performance", elementwise((128, 512), torch.float16)),
     ],
-    oracle=lambda x, dy: with_gradients(lambda x: x.sigmoid().sigmoid().sigmoid(), dy, x=x),
+    oracle=three_sigmoids,
     budget=sigmoid_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
+        Correct("ragged", 1),
         Correct("hard", 1, say("recomputation.sigmoid3.title_hard")),
+        Correct("twice", 1, say("recomputation.twice.title")),
         Saves(lambda x, dy: 0, 3, say("recomputation.sigmoid3.title_saves")),
         Launches(1, 1, phase=0),
         Launches(1, 1, phase=1),
@@ -89,7 +104,8 @@ sigmoid3 = Exercise(
     ],
     bonus=[against_copy(Drawing("8192 x 8192", elementwise((8192, 8192))), times(5), full=0.85)],
     mistakes=[
-        *SIGMOIDS,
+        of_the_other(three_sigmoids, "x"),
+        applied_once(*SIGMOIDS),
         FLOAT32,
         GRADIENTS,
         cast_by_autograd,
@@ -115,23 +131,26 @@ recomputed_gelu = Exercise(
         Case("5001, bfloat16", "ragged", elementwise((5001,), torch.bfloat16, names="x gate dy")),
         Case("large numbers", "hard", elementwise((40, 77), scale=8, names="x gate dy")),
         Case("large numbers, float16", "hard", elementwise((3001,), torch.float16, scale=20, names="x gate dy")),
+        Case("another x and gate before backward", "twice", twice(elementwise((64, 128), names="x gate dy"))),
         Case("512 x 1024", "performance", elementwise((512, 1024), names="x gate dy")),
         Case("128 x 256", "performance", elementwise((128, 256), names="x gate dy")),
         Case("128 x 256, float16", "performance", elementwise((128, 256), torch.float16, names="x gate dy")),
     ],
-    oracle=lambda x, gate, dy: with_gradients(lambda x, gate: gelu(x) * gate, dy, x=x, gate=gate),
+    oracle=gated_gelu,
     budget=gelu_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
+        Correct("ragged", 1),
         Correct("hard", 2, say("recomputation.recomputed_gelu.title_hard")),
+        Correct("twice", 1, say("recomputation.twice.title")),
         Saves(lambda x, gate, dy: 0, 3, say("recomputation.recomputed_gelu.title_saves")),
         Launches(1, 1, phase=1),
         Traffic(times(8), 2, title=say("recomputation.recomputed_gelu.title_traffic")),
     ],
     bonus=[against_copy(Drawing("8192 x 4096", elementwise((8192, 4096), names="x gate dy")), times(8), full=0.85)],
     mistakes=[
-        *GELUS,
+        of_the_other(gated_gelu, "x", "gate"),
+        applied_once(*GELUS),
         FLOAT32,
         GRADIENTS,
         cast_by_autograd,
@@ -246,6 +265,7 @@ seeded_dropout = Exercise(
         Case("p = 0.9", "probabilities", dropped((50, 60), 0.9, 5)),
         Case("p is a number that is drawn", "probabilities", dropped_at((50, 60), 1234, 8)),
         Case("another seed", "probabilities", dropped((50, 60), 0.9, 6)),
+        Case("another p and seed before backward", "twice", twice(dropped((64, 128), 0.5, 7), p=0.2, seed=8)),
         Case("512 x 1024", "performance", dropped((512, 1024), 0.2, 41)),
         Case("128 x 512", "performance", dropped((128, 512), 0.2, 42)),
         Case("128 x 512, float16", "performance", dropped((128, 512), 0.2, 43, torch.float16)),
@@ -254,19 +274,19 @@ seeded_dropout = Exercise(
     budget=rounding_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
+        Correct("ragged", 1),
+        Correct("twice", 1, say("recomputation.twice.title")),
         Correct("probabilities", 1, say("recomputation.seeded_dropout.title_probabilities")),
         KeepsNothing(3),
         Traffic(times(4), 2),
     ],
     bonus=[against_copy(Drawing("8192 x 8192", dropped((8192, 8192), 0.2, 42)), times(4), full=0.5)],
     mistakes=[
-        UPSIDE_DOWN,
-        SAME_MASK,
+        of_the_other(dropout_and_gradient, "p", "seed"),
+        applied_once(UPSIDE_DOWN, SAME_MASK),
         GRADIENTS,
         cast_by_autograd,
         saved_something(say("recomputation.seeded_dropout.a_mask_in_memory")),
-        unscaled,
-        another_mask,
+        applied_once(unscaled, another_mask),
     ],
 )

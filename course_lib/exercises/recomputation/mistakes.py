@@ -33,6 +33,31 @@ def saved_something(sentence: str) -> MistakeMatcher:
     return look
 
 
+def applied_once(*mistakes: MistakeMatcher) -> MistakeMatcher:
+    """Make the matcher of the first of these mistakes that is seen in calls without another application between."""
+
+    def look(trials: Sequence[GradedTrial]) -> str:
+        once = [t for t in trials if "between" not in t.inputs[-1]]
+        return next((says for matcher in mistakes if (says := matcher(once))), "")
+
+    return look
+
+
+def of_the_other(oracle: Callable[..., Any], *names: str) -> Misconception:
+    """Make the Misconception that the first gradient is made from the application between: from all inputs of these names, or from one."""
+
+    def mixed(taken: Collection[str]) -> Callable[..., Any]:
+        def wrong(dy: torch.Tensor, between: Sequence[Any] = (), **inputs: Any) -> Any:
+            others = dict(zip(inputs, between, strict=False))
+            return oracle(**inputs | {name: others[name] for name in taken}, dy=dy) if between else None
+
+        return wrong
+
+    return Misconception(
+        [mixed(names), *(mixed([name]) for name in names)], say("recomputation.twice.of_the_other"), place=1
+    )
+
+
 FLOAT32 = on_exception("Expected dtype ['fp32', 'fp64']", say("recomputation.sigmoid3.float32"))
 
 
@@ -224,6 +249,18 @@ SIGMOIDS = [
         place=1,
         times=TOLD_APART,
     ),
+    Misconception(
+        lambda x, dy: dy.double() * sum(chain_of(x, [n]) for n in range(3)),
+        say("recomputation.sigmoid3.factors_are_added"),
+        place=1,
+        times=TOLD_APART,
+    ),
+    Misconception(
+        [lambda x, dy, of=of: dy.double() * math.prod(chain_of(x, [n]) for n in of) for of in ((0, 0, 1), (0, 1, 1))],
+        say("recomputation.sigmoid3.of_another_number"),
+        place=1,
+        times=TOLD_APART,
+    ),
 ]
 """Slips in sigmoid3."""
 
@@ -296,6 +333,16 @@ LOGITS = [
         say("recomputation.cross_entropy_backward.each_block_by_itself"),
         each=True,
         strict=True,
+    ),
+    Misconception(
+        lambda x, target, lse, dloss: gradient_of_logits(x, target, -lse, dloss),
+        say("recomputation.cross_entropy_backward.adds_lse"),
+    ),
+    Misconception(
+        lambda x, target, lse, dloss: (
+            gradient_of_logits(x, target, lse.log(), dloss) if bool((lse > 0).all()) else None  # NaN is like every NaN
+        ),
+        say("recomputation.cross_entropy_backward.the_logarithm_of_lse"),
     ),
     *(row_0(gradient_of_logits, name) for name in ("x", "target", "lse", "dloss")),
 ]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 import triton
 import triton.language as tl
-from torch.nn.functional import rms_norm
+from torch.nn.functional import gelu, rms_norm
 
 from course_lib.criteria import EPS32, roundings
 from course_lib.workloads.activations import chain, split_evenly
@@ -117,8 +117,18 @@ def drawn(n: int, seed: int, device: Any = "cpu") -> torch.Tensor:
     return numbers
 
 
-def dropout_and_gradient(x, p, seed, dy) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute dropout and its gradient in float64."""
+def three_sigmoids(x, dy, between=()) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute three sigmoids in a row and their gradient in float64. between: inputs of another application, which change nothing."""
+    return with_gradients(lambda x: x.sigmoid().sigmoid().sigmoid(), dy, x=x)
+
+
+def gated_gelu(x, gate, dy, between=()) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Compute gelu(x) * gate and its gradients in float64. between: as in three_sigmoids."""
+    return with_gradients(lambda x, gate: gelu(x) * gate, dy, x=x, gate=gate)
+
+
+def dropout_and_gradient(x, p, seed, dy, between=()) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute dropout and its gradient in float64. between: as in three_sigmoids."""
     kept = kept_elements(x, p, seed).double() / (1 - p)
     return with_gradients(lambda x: x * kept, dy, x=x)
 

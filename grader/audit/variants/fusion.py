@@ -513,6 +513,29 @@ WRONG = [
     ),
     wrong("bias_gelu", "always float32", [HALF, LAUNCH, ONCE, "coalesced.load.performance"], FLOAT32_RESULT),
     wrong("bias_gelu", "torch adds the bias", [TRITON], ("](x, bias,", "](x + bias, bias,")),
+    wrong(
+        "sin2_plus_cos2",
+        "exchanged",
+        [PLAIN],
+        ("tl.sin(", "tl.cosine("),
+        ("tl.cos(", "tl.sin("),
+        ("tl.cosine(", "tl.cos("),
+    ),
+    wrong(
+        "sin2_plus_cos2",
+        "of the squares",
+        [PLAIN],
+        (
+            "    sine = tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32))",
+            "    x = tl.load(x_ptr + i, mask=i < n).to(tl.float32)",
+        ),
+        (
+            "    cosine = tl.cos(tl.load(y_ptr + i, mask=i < n).to(tl.float32))",
+            "    y = tl.load(y_ptr + i, mask=i < n).to(tl.float32)",
+        ),
+        ("sine * sine + cosine * cosine", "tl.sin(x * x) + tl.cos(y * y)"),
+    ),
+    wrong("sin2_plus_cos2", "subtracts", [PLAIN], ("sine * sine + cosine", "sine * sine - cosine")),
     # -------------------- softmax
     wrong("softmax", "rows as if they followed one another", [APART], ("row * row_stride", "row * N")),
     wrong(
@@ -573,10 +596,28 @@ WRONG = [
     wrong("online_softmax", "three passes", [TWICE], *THREE_PASSES),
     wrong("online_softmax", "a row in one block", [LONG], source=ONE_BLOCK),
     wrong("online_softmax", "the old sum uncorrected", [ONLINE, LONG], ("l * alpha", "l")),
+    wrong(
+        "online_softmax",
+        "alpha of the new maximum alone",
+        [ONLINE, LONG],
+        ("        alpha = tl.exp(m - m_new)", "        m = m_new\n        alpha = tl.exp(m - m_new)"),
+    ),
     wrong("online_softmax", "alpha twice", [LONG], ("l * alpha", "l * alpha * alpha")),
     wrong("online_softmax", "powers of 2", [PLAIN], ("tl.exp(", "tl.exp2(")),
     wrong("online_softmax", "starts at -inf", [ONLINE], ("m, l = -3.4e38, 0.0", 'm, l = -float("inf"), 0.0')),
     wrong("online_softmax", "starts at 0", [ONLINE], ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0")),
+    wrong("online_softmax", "starts at -100", [ONLINE], ("m, l = -3.4e38, 0.0", "m, l = -100.0, 0.0")),
+    wrong("online_softmax", "starts at -10000", [ONLINE], ("m, l = -3.4e38, 0.0", "m, l = -1e4, 0.0")),
+    wrong(
+        "online_softmax",
+        "stores in both loops",
+        [TWICE],
+        (
+            "        m = m_new\n",
+            "        m = m_new\n        tl.store(out_ptr + row * N + offs_n, x, mask=offs_n < N)\n",
+        ),
+        tells="`out` is written 2 times",
+    ),
     wrong("online_softmax", "no maximum", [ONLINE], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
     wrong(
         "online_softmax",
@@ -588,6 +629,13 @@ WRONG = [
     wrong("online_softmax", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
     wrong(
         "online_softmax", "only whole blocks", [TRITON], ("range(0, N, BLOCK)", "range(0, N // BLOCK * BLOCK, BLOCK)")
+    ),
+    wrong(
+        "online_softmax",
+        "masked positions hold 0 in short blocks",
+        [PLAIN],
+        ('other=-float("inf")', "other=0"),
+        ("min(16384, triton.next_power_of_2(N))", "1024"),
     ),
     wrong("online_softmax", "no division", [PLAIN], ("tl.exp(x - m) / l", "tl.exp(x - m)")),
     wrong("online_softmax", "the maximum stays where it starts", [PLAIN], ("        m = m_new\n", "")),
@@ -682,6 +730,9 @@ WRONG = [
     wrong("cross_entropy", "stores the probabilities", [LOGITS, PROBABILITIES], source=STORES_PROBABILITIES),
     wrong("cross_entropy", "no maximum", [LOSS], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
     wrong("cross_entropy", "starts at -inf", [LOSS], ("m, l = -3.4e38, 0.0", 'm, l = -float("inf"), 0.0')),
+    wrong("cross_entropy", "starts at 0", [LOSS], ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0")),
+    wrong("cross_entropy", "starts at -100", [LOSS], ("m, l = -3.4e38, 0.0", "m, l = -100.0, 0.0")),
+    wrong("cross_entropy", "starts at -10000", [LOSS], ("m, l = -3.4e38, 0.0", "m, l = -1e4, 0.0")),
     wrong("cross_entropy", "the old sum uncorrected", [RAGGED, LOSS, LOGITS, PROBABILITIES], ("l * alpha", "l")),
     wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - right")),
     wrong(
@@ -701,6 +752,19 @@ WRONG = [
     wrong("cross_entropy", "the target of row 0", [PLAIN], ("target_ptr + row)", "target_ptr)")),
     wrong("cross_entropy", "the logits of row 0", [PLAIN], ("logits_ptr + row * row_stride", "logits_ptr")),
     wrong("cross_entropy", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
+    wrong("cross_entropy", "subtracts the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - m - right")),
+    wrong(
+        "cross_entropy",
+        "the logits as if rows followed one another, but not the target's",
+        [RAGGED],
+        ("logits_ptr + row * row_stride + offs_n", "logits_ptr + row * V + offs_n"),
+    ),
+    wrong(
+        "cross_entropy",
+        "all losses into one",
+        [PLAIN],
+        ("tl.store(out_ptr + row, m", "tl.atomic_add(out_ptr + row * 0, m"),
+    ),
     wrong(
         "cross_entropy",
         "the logarithm of the softmax",

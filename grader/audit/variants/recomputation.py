@@ -11,6 +11,7 @@ WORK = ["triton_did_the_work"]
 KEPT = ["correct.plain"]
 BYTES, INPUTS, SHARED, OTHERS = ("correct.plain", "correct.inputs", "correct.shared", "correct.others")
 STORED, AGAIN = "correct.stored", "correct.recomputed"
+TWICE = "correct.twice"
 RAGGED, LARGE = "correct.ragged", "correct.hard"
 ONLY_X, FORWARD, BACKWARD, FIVE = (
     "saves.performance",
@@ -324,6 +325,15 @@ WRONG = [
     wrong("sigmoid3", "two sigmoids", PLAIN, ("tl.sigmoid(tl.sigmoid(tl.sigmoid(x)))", "tl.sigmoid(tl.sigmoid(x))")),
     wrong("sigmoid3", "a factor is missing", PLAIN, (" * s1 * (1 - s1)", "")),
     wrong("sigmoid3", "one factor alone", PLAIN, (" * s2 * (1 - s2) * s1 * (1 - s1)", "")),
+    wrong(
+        "sigmoid3",
+        "factors added",
+        PLAIN,
+        ("s3 * (1 - s3) * s2 * (1 - s2) * s1 * (1 - s1)", "(s3 * (1 - s3) + s2 * (1 - s2) + s1 * (1 - s1))"),
+    ),
+    wrong("sigmoid3", "s2 of x", PLAIN, ("s2 = tl.sigmoid(s1)", "s2 = tl.sigmoid(x)")),
+    wrong("sigmoid3", "s3 of s1", PLAIN, ("s3 = tl.sigmoid(s2)", "s3 = tl.sigmoid(s1)")),
+    wrong("sigmoid3", "s3 of x", PLAIN, ("s3 = tl.sigmoid(s2)", "s3 = tl.sigmoid(x)")),
     wrong("sigmoid3", "x in the first factor", PLAIN, ("s1 * (1 - s1)", "x * (1 - x)")),
     wrong(
         "sigmoid3",
@@ -342,6 +352,13 @@ WRONG = [
     wrong("sigmoid3", "a sign in the third factor", PLAIN, ("s3 * (1 - s3)", "s3 * (1 + s3)")),
     wrong("sigmoid3", "half of the third factor", PLAIN, ("s3 * (1 - s3)", "s3")),
     wrong("sigmoid3", "backward returns nothing", PLAIN, ("        return dx\n", "")),
+    wrong(
+        "sigmoid3",
+        "x on the class",
+        [TWICE],
+        ("ctx.save_for_backward(x)", "Sigmoid3.x = x"),
+        ("(x,) = ctx.saved_tensors", "x = Sigmoid3.x"),
+    ),
     wrong("sigmoid3", "forgets dy", PLAIN, ("dx = dy * s3", "dx = s3")),
     wrong("sigmoid3", "no mask on the stores", [RAGGED, LARGE], ("tl.sigmoid(x))), mask=i < n)", "tl.sigmoid(x))))")),
     wrong("sigmoid3", "whole blocks only", [RAGGED, LARGE], ("triton.cdiv(n, 1024)", "max(1, n // 1024)")),
@@ -380,6 +397,13 @@ WRONG = [
         "sigmoid3", "torch computes", WORK, ("        return out\n", "        return x.sigmoid().sigmoid().sigmoid()\n")
     ),
     # -------------------- recomputed_gelu
+    wrong(
+        "recomputed_gelu",
+        "x and the gate on the class",
+        [TWICE],
+        ("ctx.save_for_backward(x, gate)", "RecomputedGelu.inputs = x, gate"),
+        ("ctx.saved_tensors", "RecomputedGelu.inputs"),
+    ),
     wrong(
         "recomputed_gelu",
         "the tanh approximation",
@@ -473,6 +497,9 @@ WRONG = [
         [RAGGED],
         ("offs_n == target", "tl.arange(0, BLOCK) == target"),
     ),
+    wrong("cross_entropy_backward", "adds lse", PLAIN, ("tl.exp(x - lse)", "tl.exp(x + lse)")),
+    wrong("cross_entropy_backward", "the logarithm of lse", PLAIN, ("tl.exp(x - lse)", "tl.exp(x - tl.log(lse))")),
+    wrong("cross_entropy_backward", "divides by lse", PLAIN, ("tl.exp(x - lse)", "tl.exp(x) / lse")),
     wrong("cross_entropy_backward", "no mask", [RAGGED, LOGITS], (", mask=offs_n < V, other=0)", ")")),
     wrong("cross_entropy_backward", "only the first block", [RAGGED], ("(M, triton.cdiv(V, BLOCK))", "(M, 1)")),
     wrong("cross_entropy_backward", "adds up the row again", [ONCE], source=OWN_SOFTMAX),
@@ -580,6 +607,20 @@ WRONG = [
         "the same mask in every block",
         PLAIN,
         ("tl.rand(seed, i)", "tl.rand(seed, tl.arange(0, BLOCK))"),
+    ),
+    wrong(
+        "seeded_dropout",
+        "p and seed on the class",
+        [TWICE],
+        ("ctx.p, ctx.seed = p, seed", "SeededDropout.last = p, seed"),
+        ("ctx.p, ctx.seed", "*SeededDropout.last"),
+    ),
+    wrong(
+        "seeded_dropout",
+        "the seed in a global",
+        [TWICE],
+        ("ctx.p, ctx.seed = p, seed", "global last\n        ctx.p, last = p, seed"),
+        ("ctx.p, ctx.seed", "ctx.p, last"),
     ),
     wrong("seeded_dropout", "one seed for all", [RAGGED, ANY, NOTHING, ONCE], ("tl.rand(seed, i)", "tl.rand(7, i)")),
     wrong(

@@ -71,7 +71,12 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             )
         case "online_softmax":
             return cases_of(
-                ragged=[rows(9, long)], hard=[rows(3, long, rising=float(top)), rows(3, long, scale=5.0, masked=masked)]
+                ragged=[rows(9, long)],
+                hard=[
+                    rows(3, long, rising=float(top)),
+                    rows(3, long, scale=5.0, masked=masked),
+                    rows(M, N, mean=-10.0 * top),
+                ],
             )
         case "rmsnorm":
             return cases_of(
@@ -87,6 +92,10 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "cross_entropy":
             return cases_of(
                 ragged=[labelled(7, long)],
-                hard=[labelled(5, long, rising=float(top)), labelled(3, long, scale=5.0, masked=masked)],
+                hard=[
+                    labelled(5, long, rising=float(top)),
+                    labelled(3, long, scale=5.0, masked=masked),
+                    labelled(M, N, mean=-10.0 * top),
+                ],
             )
     return []  # predicted_launches: they were measured once
