@@ -28,7 +28,7 @@ TERMS = {
     "roofline": "draws both limits in one picture",
     r"\bMFU\b": "model FLOPs utilisation",
     r"\bsectors?\b": "the caches move and count these",
-    "cuBLAS": "NVIDIA's library for products",
+    "cuBLAS": "NVIDIA's library for matrix products",
     "Nsight Compute": "NVIDIA's profiler",
     r"\bspill": "keeps their numbers in memory",
     r"tl\.atomic|\*\*atomic": "nobody else reaches the element in between",
