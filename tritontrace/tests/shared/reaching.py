@@ -5,10 +5,10 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from tritontrace.replay.names import Names
+from tritontrace.replay.names import AllowedNames
 
 
-def reached(names: Names, start: Sequence[Any]) -> list[tuple[str, Any]]:
+def reached(names: AllowedNames, start: Sequence[Any]) -> list[tuple[str, Any]]:
     """(name, object) of all that the attributes which a kernel may ask for lead to, from these objects on."""
     waiting, seen, found = list(start), {}, []
     asked = names.attributes.union(*names.public.values())
