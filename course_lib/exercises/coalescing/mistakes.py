@@ -173,13 +173,13 @@ def one_element_apart(x: torch.Tensor, index: torch.Tensor | None = None) -> tor
 
 def the_first_of_each_part(rows: int, height: int) -> Callable[[torch.Tensor], torch.Tensor]:
     """Make the wrong formula in which each turn of a loop over a part of `rows` rows adds its first `height` rows."""
-    return lambda x: -(-rows // height) * sum(part[:height].double().sum(0) for part in x.split(rows))
+    return lambda x: -(-rows // height) * torch.stack([part[:height].double().sum(0) for part in x.split(rows)]).sum(0)
 
 
 def the_ends_of_parts_twice(rows: int, height: int) -> Callable[[torch.Tensor], torch.Tensor]:
     """Make the wrong formula in which tiles of `height` rows lead past the end of each part of `rows` rows."""
     tall = -(-rows // height) * height
-    return lambda x: sum(x[start : start + tall].double().sum(0) for start in range(0, len(x), rows))
+    return lambda x: torch.stack([x[start : start + tall].double().sum(0) for start in range(0, len(x), rows)]).sum(0)
 
 
 def sums_of_blocks(width: int) -> Callable[[torch.Tensor], torch.Tensor]:
