@@ -145,9 +145,8 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     tried = found.points < exercise.points and found.outcome not in ("not_begun", "waiting")
     _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
     stuck = _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(hints_on(exercise.id))
-    how = (
-        say("criteria.entry.hint", exercise=exercise_id) if stuck else ""
-    )  # in words alone: the card has hints to click at
+    # in words alone: the card has hints to click at
+    how = say("criteria.entry.hint", exercise=exercise_id) if stuck else ""
     building = bool(os.environ.get(cells.KEEP_VERDICTS))
     after = logbook.next_after(exercise) if found.outcome == "right" and not building else ""
     tree = json.dumps(wire.to_tree(found)) if building else ""
