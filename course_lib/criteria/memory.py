@@ -3,7 +3,7 @@ counted, not timed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,23 +173,16 @@ class Traffic(ParallelWork):
         stores = [a for a in accesses([trial], "store") if a.op == "store" and is_result(a.tensor)]
         sizes = {f.tensor: f.nbytes for f in footprints([trial]) if f.tensor in {a.tensor for a in stores}}
         stored, needed = sum(a.bytes for a in stores), sum(sizes.values())
-        if stored <= self.at_most * needed:
+        allowed = self.at_most * needed
+        if stored <= allowed:
             return None
         spent = Spent(
-            say("criteria.spent.bytes"),
-            say("criteria.spent.stored"),
-            needed,
-            stored,
-            self.at_most * needed,
-            trial.case.name,
+            say("criteria.spent.bytes"), say("criteria.spent.stored"), needed, stored, allowed, trial.case.name
         )
-        lines = [
-            say("criteria.traffic.line", line=a.line, source=a.source) for a in sorted(stores, key=lambda a: a.line)
-        ]
         return self.lost(
             say("criteria.traffic.stored", stored=stored),
             expected=say("criteria.traffic.stored_once", needed=needed, case=trial.case.name),
-            detail=say("criteria.traffic.stored_again", times=rounded(stored / needed), lines=[*dict.fromkeys(lines)]),
+            detail=say("criteria.traffic.stored_again", times=rounded(stored / needed), lines=_lines(stores)),
             spent=spent,
         )
 
@@ -214,15 +207,20 @@ class Traffic(ParallelWork):
         if max(reads, writes) <= 1.01:
             return say("criteria.traffic.in_order", launches=[*map(_moves, launches[:6])])
         op = "load" if reads > writes else "store"
-        lines = {(a.line, a.source) for a in accesses([trial], op) if a.tensor == worst.tensor}
         names = _in_one_storage(worst.tensor, inputs)
         return say(
             f"criteria.traffic.{'read' if reads > writes else 'written'}_again",
             tensors=[f"`{name}`" for name in (names if len(names) > 1 else [worst.tensor])],
             one=len(names) < 2,
             times=rounded(max(reads, writes)),
-            lines=[say("criteria.traffic.line", line=line, source=source) for line, source in sorted(lines)],
+            lines=_lines(a for a in accesses([trial], op) if a.tensor == worst.tensor),
         )
+
+
+def _lines(moves: Iterable[Access]) -> list[str]:
+    """List the lines of loads or stores, each once, with its number."""
+    places = sorted({(a.line, a.source) for a in moves})
+    return [say("criteria.traffic.line", line=line, source=source) for line, source in places]
 
 
 def _moved_again(f: Footprint, meant: dict[str, float]) -> float:
