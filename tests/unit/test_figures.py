@@ -21,7 +21,9 @@ OF_EACH_UNIT = [(unit, next(iter(listed(unit)))) for unit in UNITS]
 OTHERS = [picture for picture in PICTURES if picture not in OF_EACH_UNIT]
 of_pictures = pytest.mark.parametrize("unit, name", first_ones(OF_EACH_UNIT + OTHERS, len(UNITS)))
 # several plots, whose axes are drawn and written by hand, so that a drag is fast
-IN_ONE_AXES = ("program_walk", "explore_program_walk", "which_rows", "explore_which_rows")
+IN_ONE_AXES = tuple(
+    explore + name for name in ("program_walk", "which_rows", "backward_walk") for explore in ("", "explore_")
+)
 FLAT = ("bit_explorer", "explore_bits", "clusters")  # bits in a row, numbers on a line, boxes and arrows
 
 
