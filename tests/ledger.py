@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CEILINGS = Path(__file__).with_name("ledger.toml")
-KINDS = {".py": "code", ".md": "prose", ".toml": "data", ".json": "data", ".jsonl": "data", ".kills": "data"}
+KINDS = {".py": "code", ".md": "prose", ".toml": "data", ".json": "data", ".jsonl": "data"}
 TEXTS = "solutions"  # whose sources are prose with code in it
 
 

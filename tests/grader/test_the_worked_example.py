@@ -3,17 +3,20 @@
 import ast
 import re
 import textwrap
+import tomllib
 
 import pytest
 
 import grader
 from course_lib.checking import verdict
 from course_lib.exercises.fusion import kernels
-from grader.audit.variants import fusion as variants
+from grader.audit.variants import of_row
 from tritontrace.replay import load
 
 PAGE = (grader.ROOT / "docs" / "adding_an_exercise.md").read_text()
-DEFINED, ANNOUNCED, SOLVED, HIDDEN, SPOILT = map(textwrap.dedent, re.findall(r"```python\n(.*?)   ```", PAGE, re.S))
+DEFINED, ANNOUNCED, SOLVED, HIDDEN, SPOILT = map(
+    textwrap.dedent, re.findall(r"```(?:python|toml)\n(.*?)   ```", PAGE, re.S)
+)
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
@@ -42,15 +45,12 @@ def test_its_solution_earns_everything(swish):
 
 
 def test_its_variants_lose_what_they_say(swish):
-    kinds = []
-    for call in [node.value for node in ast.parse(SPOILT).body]:
-        keys = [getattr(variants, name.id) for name in call.args[2].elts] if call.func.id == "wrong" else []
-        patches = [ast.literal_eval(argument) for argument in call.args if isinstance(argument, ast.Tuple)]
-        found = judged(swish, *patches)
-        lost = [finding.key for finding in found.findings if finding.judged and not finding.passed]
-        assert lost == keys, (call.args[1].value, lost)
-        kinds.append(call.func.id)
-    assert set(kinds) == {"wrong", "honest"}
+    rows = tomllib.loads(SPOILT)["swish"]
+    variants = [of_row("fusion.swish", name, rows) for name in rows]
+    for variant in variants:
+        findings = judged(swish, *variant.patches).findings
+        assert [f.key for f in findings if f.judged and not f.passed] == [*variant.loses], variant.name
+    assert {bool(variant.loses) for variant in variants} == {True, False}
 
 
 def test_its_hidden_cases_are_cases():

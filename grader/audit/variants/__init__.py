@@ -1,8 +1,16 @@
 """Wrong, wasteful, cheating and honest-but-unusual solutions of each exercise, and what each must lose.
 
-Most are one-line patches of the published solution; never shipped to students. Every unit has a module here with a list
-VARIANTS; walking.py makes some of every kernel, single.py one of those with blocks of any size, forms.py some of every exercise of a form.
-Whole cells stand in cheats/ and honest/: percent scripts, one for each idea, in which a cell's header says what it is and what it must lose:
+Most are one-line patches of the published solution; never shipped to students. UNIT.toml has a row for each: its name, the keys
+of what it must lose, then the (old, new) replacements; a row that loses nothing is honest. Between them may stand what `tells` or
+`source` is, or `of`, the name of another row of the exercise whose source is changed:
+
+    [transpose]
+    "tiles of four" = ["coalesced.load.performance", "coalesced.store.performance", ["BLOCK = 64", "BLOCK = 4"]]
+    "tiles of 32" = [["BLOCK = 64", "BLOCK = 32"]]
+
+What functions make, or what shares its patches, is in the list VARIANTS of UNIT.py. walking.py makes some of every kernel, single.py one
+of those with blocks of any size, forms.py some of every exercise of a form. Whole cells that are about one idea stand in cheats/ and
+honest/: percent scripts, in which a cell's header says what it is and what it must lose:
 
     # %% name="torch does it" exercise="coalescing.transpose" loses="correct.ragged; launches.performance" after="solution" flags="a rule"
 
@@ -20,8 +28,10 @@ draw stand in ../remarks.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -83,9 +93,32 @@ def kinds(unit: str) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
 
 
 def of_unit(module: str) -> list[Variant]:
-    """All variants of a unit's exercises: those of its module here, then those of cheats/ and honest/."""
-    own = importlib.import_module(f"grader.audit.variants.{module}").VARIANTS
-    return own + [v for v in scripts() if v.exercise.startswith(f"{module}.")] + walkers(module) + singles(module)
+    """All variants of a unit's exercises: those of its module and its table here, then those of cheats/ and honest/."""
+    name = f"{__name__}.{module}"
+    made = importlib.import_module(name).VARIANTS if importlib.util.find_spec(name) else []
+    of_scripts = [v for v in scripts() if v.exercise.startswith(f"{module}.")]
+    return [*made, *table(module), *of_scripts, *walkers(module), *singles(module)]
+
+
+def table(module: str) -> list[Variant]:
+    """The variants in the rows of UNIT.toml."""
+    path = Path(__file__).with_name(f"{module}.toml")
+    tables = tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
+    return [of_row(f"{module}.{entry}", name, rows) for entry, rows in tables.items() for name in rows]
+
+
+def of_row(exercise: str, name: str, rows: Mapping[str, Sequence[str | list[str] | dict[str, str]]]) -> Variant:
+    """The variant in the row of this name."""
+    loses = tuple(key for key in rows[name] if isinstance(key, str))
+    patches = tuple((old, new) for old, new in (patch for patch in rows[name] if isinstance(patch, list)))
+    more: dict[str, Any] = _fields(rows[name])
+    if base := more.pop("of", ""):
+        more["source"] = _fields(rows[base])["source"]
+    return Variant(exercise, name, loses, patches, **more)
+
+
+def _fields(row: Sequence[str | list[str] | dict[str, str]]) -> dict[str, Any]:
+    return {field: value for fields in row if isinstance(fields, dict) for field, value in fields.items()}
 
 
 def singles(module: str) -> list[Variant]:
