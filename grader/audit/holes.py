@@ -26,7 +26,7 @@ from course_lib.exercises import find
 from course_lib.workloads.stated import CALLED
 from grader import published
 from grader.audit.mutations import SEED, Mutant, alternatives, head_of, lost, nodes_of, replaced, used_by
-from grader.judging.judge import all_cases
+from grader.judging.cases import all_cases
 from tritontrace import compiled
 from tritontrace.exact import Reference, equivalent
 from tritontrace.replay import child

@@ -29,7 +29,7 @@ from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from course_lib.workloads.stated import CALLED
 from grader import published
-from grader.judging.judge import all_cases
+from grader.judging.cases import all_cases
 from tritontrace import compiled
 from tritontrace.replay import load
 from tritontrace.replay.child import ChildLost

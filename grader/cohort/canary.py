@@ -15,7 +15,8 @@ from course_lib import criteria
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import unit_of
 from grader import published
-from grader.judging.judge import GraderFailed, Judge, JudgedAnswer, seed_of
+from grader.judging.judge import GraderFailed, Judge, JudgedAnswer
+from grader.judging.secret import seed_of
 from grader.judging.verdicts import VerdictStore, device, key_of
 from tritontrace.messages import message_of
 

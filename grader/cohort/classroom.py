@@ -27,6 +27,7 @@ from grader.cohort.workers import JudgingJob, Local, OtherVersion, QueuedAnswer,
 from grader.gradebook import counts
 from grader.judging import excused, follow_through, submission, twists, verdicts
 from grader.judging import judge as judging
+from grader.judging.secret import seed_of
 
 MANY = 20  # submissions of which each worker first traces the published kernels, which takes as long as one submission
 OnProgress = Callable[[int, int], None]
@@ -217,7 +218,7 @@ class ClassGrader:
             yield from desk.collect()
 
     def answer(self, exercise: Exercise, cells: Iterable[tuple[str, str]], student: str) -> QueuedAnswer:
-        seed = judging.seed_of(self.secret, student, exercise.id)
+        seed = seed_of(self.secret, student, exercise.id)
         return QueuedAnswer(
             exercise.id, tuple((name, text) for name, text in cells), seed, self._asked(exercise, student).twist
         )

@@ -4,7 +4,9 @@ submission.py       a file as handed in -> course_lib.handin: the answer to each
 bounded.py          the child with limits that reads it, and makes pages of it
 flags.py            what a person should look at
 provided.py         code that an exercise gives, put in place
-judge.py            secrets, references, criteria -> verdicts
+judge.py            answers of one student -> verdicts
+task.py             one of them, between its children and the judge
+cases.py            what it is judged on
 secret.py           by which hidden inputs and tasks are drawn
 hidden/             cases that students never see
 redaction.py        what a verdict may say of them

@@ -13,30 +13,24 @@ import contextlib
 import copy
 import dataclasses
 import functools
-import hmac
-import importlib
-import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from socket import socket
 from typing import Any
 
 import grader
-from course_lib import content, criteria, execution, judging
+from course_lib import criteria, execution, judging
 from course_lib.execution import exactly, relays, smallest
-from course_lib.exercise import Case, Exercise, Trial, Verdict
-from course_lib.handin import literals
+from course_lib.exercise import Exercise, Trial, Verdict
 from grader.catalogue import say
 from grader.child import gpu_child, sandbox
 from grader.child.zygote import Zygote
-from grader.judging import provided, redaction, submission, twists
-from grader.judging.secret import course_secret
+from grader.judging import submission, twists
+from grader.judging.secret import course_secret, seed_of
+from grader.judging.task import UNREADABLE_ANSWER, JudgingTask
 from grader.judging.verdicts import VerdictStore, device, key_of, one_at_a_time, place
 from tritontrace.messages import message_of
-from tritontrace.replay import wire
-from tritontrace.replay.child import SENTENCE, ChildLost
 from tritontrace.results import Cause
 
 # run where answers are recorded, by us: of these files, those that cannot be read there
@@ -50,47 +44,11 @@ def unreadable(paths):
             closed.append(path)
     return closed
 """
-UNREADABLE_ANSWER = ChildLost("unreadable")
 JudgedAnswer = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
-MOST_NAMES, LONGEST_NAME = 20, 1_000  # of files and modules that an answer could not read
 NOBODYS = -1  # a seed of hidden inputs that is no student's
 RECORD_SECONDS, REPLAY_SECONDS = 10.0, 60.0  # of CPU
 COMPILE_SECONDS = 60.0  # on the clock: compilers are processes of their own
 SUBMISSION_SECONDS = 240.0  # of CPU, for all answers of a submission and all tries: ten times an honest one
-
-
-# --------------------------------------------------------------------------------------------------- secrets
-
-
-def seed_of(secret: bytes, student: str, exercise: str) -> int:
-    """Derive the seed of one student's hidden inputs for one exercise (63 bits: too many to try them all)."""
-    digest = hmac.digest(secret, f"{student}\0{exercise}".encode(), "sha256")
-    return int.from_bytes(digest[:8], "big") >> 1
-
-
-def all_cases(exercise: Exercise, seed: int) -> list[Case]:
-    """List the public cases, then the hidden ones of grader/judging/hidden, which depend on the seed; a wheel has none.
-
-    Whatever is drawn from the secret is hidden, in public cases too; the fixed numbers of a formula's public cases are not.
-    """
-    public = [dataclasses.replace(case, hidden=_drawn(exercise, case)) for case in exercise.cases]
-    if content.INSTALLED:
-        return public
-    return public + [dataclasses.replace(case, hidden=True) for case in hidden_cases(exercise.id, seed)]
-
-
-def hidden_cases(exercise_id: str, seed: int) -> list[Case]:
-    """Draw the hidden cases of an exercise from its unit's module in grader/judging/hidden."""
-    unit = exercise_id.partition(".")[0]
-    return importlib.import_module(f"grader.judging.hidden.{unit}").cases(exercise_id, random.Random(seed))
-
-
-def _drawn(exercise: Exercise, case: Case) -> bool:
-    """Do the case's values depend on the seed?"""
-    return exercise.kind == "kernel" or repr(case.arguments(0)) != repr(case.arguments(1))
-
-
-# -------------------------------------------------------------------------------------------------- verdicts
 
 
 class Judge:
@@ -145,11 +103,11 @@ class Judge:
         """Return the verdict on an answer (its cells, in order), from disk if it is there, with the student's twist."""
         exercise, seed = self.asked(exercise, student), seed_of(self.secret, student, exercise.id)
         key, store = key_of(exercise, cells, seed, device(self.gpu)), VerdictStore(self.folder / "verdicts")
-        found = store.get(key)
-        if found is None:
-            found = self.judge(exercise, cells, seed, budget)
-            store.put(key, found)
-        return found
+        verdict = store.get(key)
+        if verdict is None:
+            verdict = self.judge(exercise, cells, seed, budget)
+            store.put(key, verdict)
+        return verdict
 
     def judge(
         self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, budget: CpuBudget | None = None
@@ -177,10 +135,15 @@ class Judge:
         for together in batches.values():
             self._record(together)
             self._replay(together)
-        found, again = self._verdicts(tasks), {}
+        verdicts, again = self._verdicts(tasks), {}
         for index, task in enumerate(tasks):
             batch = batches.get(tuple(task.exercise.without), ())
-            if len(batch) > 1 and task in batch and not task.settled and found[index].points < found[index].out_of:
+            if (
+                len(batch) > 1
+                and task in batch
+                and not task.settled
+                and verdicts[index].points < verdicts[index].out_of
+            ):
                 alone = copy.copy(task)
                 self._record([alone])
                 ended = any(trial.evidence.error for trial in task.trials)
@@ -188,8 +151,8 @@ class Judge:
                     self._replay([alone])
                     again[index] = alone
         for index, verdict in zip(again, self._verdicts(again.values()), strict=True):
-            found[index] = verdict
-        return found
+            verdicts[index] = verdict
+        return verdicts
 
     def _verdicts(self, tasks: Collection[JudgingTask]) -> list[Verdict]:
         """Their verdicts, one traced oracle after another; other threads wait meanwhile."""
@@ -299,30 +262,43 @@ class Judge:
         if task.problem:
             return criteria.refused(task.exercise, task.problem, task.cause)
 
-        def recorded(calls: list) -> list:
-            timed_one = copy.copy(task)
-            timed_one.calls, timed_one.public, timed_one.hidden = calls, list(range(len(calls))), []
-            self._record([timed_one])
-            if timed_one.problem:
-                raise ValueError(timed_one.problem)
-            return timed_one.logs
-
-        def evaluated(trial: Trial) -> Any:  # of no budget: an explanation takes no time from another answer
-            log = task.logs[[case.name for case in task.cases].index(trial.case.name)]
-            part = {"log": log, "arguments": trial.inputs[0], "allows": sorted(task.exercise.allows)}
-            reply = self.zygote.ask({"role": "evaluate", "parts": [part], "seconds": exactly.SECONDS})
-            return None if reply["error"] else reply["result"][0]
-
-        def looked_for(asked: Mapping[str, Any]) -> Any:  # of no budget, as above
-            known = task.to_record([])
-            part = {name: known[name] for name in ("cells", "entry", "without")} | dict(asked)
-            reply = self.zygote.ask({"role": "look", "parts": [part], "seconds": smallest.SECONDS})
-            return None if reply["error"] else reply["result"][0]
-
         with execution.spending("running"):
             return judging.judge(
-                task.exercise, task.trials, task.seed, recorded, task.logs, self._gpu_policy, evaluated, looked_for
+                task.exercise,
+                task.trials,
+                task.seed,
+                functools.partial(self._logs_of, task),
+                task.logs,
+                self._gpu_policy,
+                functools.partial(self._evaluated, task),
+                functools.partial(self._looked_for, task),
             )
+
+    def _logs_of(self, task: JudgingTask, calls: list) -> list:
+        """Logs of other calls of the answer. Raises ValueError, with a sentence, if there are none."""
+        other = copy.copy(task)
+        other.calls, other.public, other.hidden = calls, list(range(len(calls))), []
+        self._record([other])
+        if other.problem:
+            raise ValueError(other.problem)
+        return other.logs
+
+    def _evaluated(self, task: JudgingTask, trial: Trial) -> Any:
+        """Result of exactly.evaluated for a case; None if it does not get there."""
+        log = task.logs[[case.name for case in task.cases].index(trial.case.name)]
+        part = {"log": log, "arguments": trial.inputs[0], "allows": sorted(task.exercise.allows)}
+        return self._explanation("evaluate", part, exactly.SECONDS)
+
+    def _looked_for(self, task: JudgingTask, asked: Mapping[str, Any]) -> Any:
+        """Result of smallest.looked_for; None if it does not get there."""
+        answer = task.to_record([])
+        part = {name: answer[name] for name in ("cells", "entry", "without")} | dict(asked)
+        return self._explanation("look", part, smallest.SECONDS)
+
+    def _explanation(self, role: str, part: dict[str, Any], seconds: float) -> Any:
+        """A child's answer, of no budget: an explanation takes no time from another answer."""
+        reply = self.zygote.ask({"role": role, "parts": [part], "seconds": seconds})
+        return None if reply["error"] else reply["result"][0]
 
     def close(self) -> None:
         self.zygote.close()
@@ -356,142 +332,6 @@ class NotObserved(ValueError):
     def __init__(self, sentence: str, cause: Cause) -> None:
         super().__init__(sentence)
         self.cause = cause
-
-
-@dataclass(eq=False)
-class JudgingTask:
-    """State of one answer while it is judged: cases, arguments, logs, trials; or a problem."""
-
-    exercise: Exercise
-    cells: Sequence[tuple[str, str]]
-    seed: int
-    logs: Any = None
-    printed: str = ""
-    problem: str = ""  # a sentence, and the cause that it tells
-    cause: Cause = field(default_factory=lambda: Cause("refused"))
-    unread: set[str] = field(default_factory=set)  # files and modules that it says it could not read
-    trials: list[Trial] = field(default_factory=list)
-    alone: set[str] = field(default_factory=set)  # the steps that it had to take in a child of its own
-
-    @property
-    def settled(self) -> bool:
-        """Whether the answer was judged in processes of its own, where no other answer can have interfered."""
-        return "_record" in self.alone and (bool(self.problem) or "_replay" in self.alone)
-
-    def __post_init__(self) -> None:
-        with execution.spending("running"), one_at_a_time:  # what is drawn may be traced
-            if self.exercise.kind == "values":
-                self.problem = literals.problem(self.cells, self.exercise.entry)
-            self.cases = all_cases(self.exercise, self.seed)
-            self.calls, self.fresh = execution.draw(self.exercise, self.cases, self.seed)
-        # of a kernel's public cases other values are judged than those that it is recorded with
-        self.relay = relays.RELAYS.get(self.exercise.called)
-        kernel, public = self.exercise.kind == "kernel", len(self.exercise.cases)
-        self.public = [i for i, case in enumerate(self.cases) if i < public and (kernel or not case.hidden)]
-        if self.exercise.called in relays.ONCE:  # no case is known where it is recorded
-            self.public = list(range(len(self.cases)))
-        self.hidden = [i for i in range(len(self.cases)) if i not in self.public]
-
-    def to_record(self, indices: Sequence[int]) -> dict[str, Any]:
-        of, calls, called = self.exercise, [self.calls[i] for i in indices], self.exercise.called
-        with one_at_a_time:
-            cells = [list(cell) for cell in provided.with_provided(of, self.cells)]
-            if self.relay:
-                calls, called = relays.first_calls(self.relay, calls), self.relay.first
-            if of.called in relays.ONCE:
-                calls = [[{}]]
-        return {
-            "cells": cells,
-            "entry": of.entry,
-            "calls": calls,
-            "called": called,
-            "without": [*of.without],
-            "before": min(indices, default=0),
-        }
-
-    def to_record_second(self, reply: Any) -> dict[str, Any] | None:
-        """Return the request to the second of two recording processes, made of the first one's reply; None where there is no second."""
-        try:
-            if not self.relay or reply["error"]:
-                return None
-            calls = relays.second_calls(self.relay, reply["logs"])
-        except (KeyError, TypeError, AttributeError):  # the child wrote this itself
-            return None
-        return self.to_record([]) | {"calls": calls, "called": self.relay.second}
-
-    def joined(self, reply: Any, second: Any) -> Any:
-        """Return the first process's reply, merged with that of the second."""
-        try:
-            return {**reply, "error": second["error"], "logs": relays.joined(reply["logs"], second["logs"])}
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return None  # which store_logs cannot read
-
-    def store_logs(self, indices: Sequence[int], reply: Any, *, believed: bool = True) -> None:
-        """Store the logs of some cases from a child's reply, or a problem; if it is believed, in the child's words."""
-        try:
-            logs, printed, error = reply["logs"], str(reply["printed"]), str(reply["error"])
-            if not error:
-                if self.exercise.called in relays.ONCE:
-                    logs = relays.repeated(logs, [self.calls[i] for i in indices])
-                pairs = list(zip(indices, logs, strict=True))
-                self.logs = [*self.logs] if self.logs and not believed else [None] * len(self.calls)
-                for index, log in pairs:
-                    self.logs[index] = log
-                with one_at_a_time:
-                    error = provided.problem(self.exercise, logs)
-                error = error and f"{self.exercise.entry} {error}"
-        except (KeyError, TypeError, ValueError):  # the child wrote this itself
-            what = UNREADABLE_ANSWER.message
-            printed, error = "", say("judging.answer.problem", entry=self.exercise.entry, what=what)
-        self.unread |= _unread(reply)
-        if believed:
-            self.printed = printed
-        if error and not believed:
-            self.fail(say("judging.answer.hidden"), Cause("raised"))
-        else:
-            self.problem = error[:SENTENCE]
-
-    def to_replay(self) -> dict[str, Any]:
-        return {
-            "logs": self.logs,
-            "fresh": self.fresh,
-            "names": [case.name for case in self.cases],
-            "kernel": self.exercise.kind == "kernel",
-            "allows": sorted(self.exercise.allows),
-            "language": self.exercise.language,
-        } | ({"reported": True} if any(criterion.reported for criterion in self.exercise.criteria) else {})
-
-    def load_evidence(self, trees: Any = None) -> None:
-        """Load the evidence from trees; without any, replay the logs here."""
-        try:
-            trees = execution.replay_all(**self.to_replay()) if trees is None else trees
-            self.trials = execution.trials(self.cases, self.fresh, trees)
-            redactor = redaction.Redactor(self.exercise, self.cells, [self.logs[i] for i in self.public])
-            for index in self.hidden:
-                redactor.redact(self.trials[index].evidence)
-            for compiled in self.trials[0].evidence.compiled:
-                if not set(compiled.cases) & {self.cases[i].name for i in self.public}:
-                    redactor.redact(compiled)
-        except (wire.WireError, TypeError, ValueError, KeyError, IndexError) as error:
-            self.problem, self.cause = say("judging.failed.evidence", error=message_of(error)), Cause("unreadable")
-
-    def fail(self, what: str, cause: Cause) -> None:
-        """Store that the child gave no answer, with a clause `what` for the student, and the cause."""
-        what = what if len(what) <= SENTENCE else what[:SENTENCE]
-        self.problem, self.cause = say("judging.answer.problem", entry=self.exercise.entry, what=what), cause
-
-
-def _unread(reply: Any) -> set[str]:
-    """The names that a child says it could not read; none if its reply cannot be read itself."""
-    try:
-        said = [reply["unread"], *(call["unread"] for log in reply["logs"] for call in log["calls"])]
-        names = list(chain.from_iterable(said))[:MOST_NAMES]
-        return {name for name in names if isinstance(name, str) and len(name) < LONGEST_NAME}
-    except (KeyError, TypeError):
-        return set()
-
-
-# -------------------------------------------------------------------------------------------- a submission
 
 
 def judge_exercise(

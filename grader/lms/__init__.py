@@ -6,7 +6,9 @@ enrolled.py     who is in the class, by which id
 exported.py     the files of an export, however hostile
 imports.py      an export of submissions -> submitted/
 rejected.py     files that were handed in and not imported
-exports.py      marks as CSV
+exports.py      marks as CSV, by the name of the form
+sheets.py       ... for a spreadsheet;  canvas.py, moodle.py  for an import there
+matching.py     entries beside the rows of a roster
 scale.py        what a point is worth in a column of another maximum
 feedback_export.py  feedback as Canvas and Moodle take it back
 """

@@ -16,7 +16,7 @@ from course_lib.exercise import Case, Criterion, Finding
 from course_lib.exercises import UNITS, find
 from grader.audit import variants
 from grader.cohort.classroom import is_poison
-from grader.lms import exports
+from grader.lms import moodle
 from grader.reporting import report
 from tritontrace.replay import load
 from tritontrace.replay.child import ChildLost
@@ -85,7 +85,7 @@ def test_one_word_in_place_of_every_sentence_changes_no_point_and_no_status(monk
     for name, of in plain.items():
         for id, verdict in of.items():
             assert report.blank(verdict) == report.blank(silent[name][id])
-            told = [[exports._told(f) for f in each.findings] for each in (verdict, silent[name][id])]
+            told = [[moodle.explains(f) for f in each.findings] for each in (verdict, silent[name][id])]
             assert told[0] == told[1]
 
 

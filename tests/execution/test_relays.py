@@ -11,7 +11,8 @@ from course_lib.execution import observe, record_all, relays
 from course_lib.exercises import find
 from course_lib.exercises.breaking import Kills
 from course_lib.workloads import checkpointed
-from grader.judging.judge import JudgingTask, all_cases
+from grader.judging.cases import all_cases
+from grader.judging.task import JudgingTask
 from tritontrace.replay import wire
 
 BREAK = {

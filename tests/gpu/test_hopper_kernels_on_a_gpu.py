@@ -15,7 +15,7 @@ import triton
 from course_lib.checking import verdict
 from course_lib.exercises import find
 from course_lib.exercises.hopper import EXERCISES
-from grader.judging.judge import all_cases
+from grader.judging.cases import all_cases
 from grader.published import published
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))

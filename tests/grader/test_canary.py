@@ -29,7 +29,7 @@ from grader.commands import judging as command
 from grader.gradebook import counts, results
 from grader.judging import verdicts
 from grader.judging.judge import GraderFailed, failed
-from grader.judging.judge import _unread as unread
+from grader.judging.task import unread
 from grader.published import IMPORTS, answer, solution_cell
 
 TRANSPOSE = find("coalescing.transpose")

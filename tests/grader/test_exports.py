@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from grader.__main__ import app
 from grader.gradebook import counts, results
-from grader.lms import exports
+from grader.lms import exports, moodle, sheets
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +56,10 @@ def test_per_exercise(home):
 def test_the_gpu_that_judged_kernels_is_named(home):
     counting = counts.of(home, UNIT)
     entries = [replace(entry, gpus=("H100", "H200")) for entry in results.gradebook(home, UNIT)]
-    head, first, *_ = exports.by_exercise(counting, entries)
+    head, first, *_ = sheets.by_exercise(counting, entries)
     assert first[head.index("gpu")] == "H100, H200"
-    assert exports.feedback(entries[0], {}, counting).endswith("kernels judged on H100, H200, too")
-    assert "judged on" not in exports.feedback(replace(entries[0], gpus=()), {}, counting)
+    assert moodle.feedback(entries[0], {}, counting).endswith("kernels judged on H100, H200, too")
+    assert "judged on" not in moodle.feedback(replace(entries[0], gpus=()), {}, counting)
 
 
 def test_what_a_spreadsheet_would_run_is_text(home):
@@ -109,14 +109,14 @@ def test_per_criterion(home):
     assert (by_hand["seen"], by_hand["detail"]) == ("See <me>.", "")
     reviewed = replace(results.gradebook(home, UNIT)[2].by_hand["toy.root"], review=True)
     again = replace(results.gradebook(home, UNIT)[2], by_hand={"toy.root": reviewed})
-    assert exports.by_criterion(UNIT, [again], {})[-1][-2] == "given to an earlier answer, and not looked at since"
+    assert sheets.by_criterion(UNIT, [again], {})[-1][-2] == "given to an earlier answer, and not looked at since"
 
 
 def test_what_a_mistake_elsewhere_had_cost_is_told_apart(home):
     found = toyclass.verdict(
         "root", 4, 4, toyclass.Finding("right", 4, 4, "passed", carried=3), rests_on=["toy.double"]
     )
-    header, *rows = exports.by_criterion(UNIT, results.gradebook(home, UNIT)[:1], {"ada": {"toy.root": found}})
+    header, *rows = sheets.by_criterion(UNIT, results.gradebook(home, UNIT)[:1], {"ada": {"toy.root": found}})
     assert [(row[header.index("points")], row[header.index("carried")]) for row in rows] == [(4, 3)]
 
 
@@ -180,9 +180,9 @@ def test_moodle_keeps_its_worksheet_and_gets_html_without_anything_active(home, 
     active = toyclass.verdict(
         "double", 0, 10, toyclass.Finding(toyclass.HOSTILE, 0, 1, "failed", seen=toyclass.HOSTILE)
     )
-    assert "<img" not in exports.feedback(entry, {"toy.double": active}, counts.of(None, UNIT))
+    assert "<img" not in moodle.feedback(entry, {"toy.double": active}, counts.of(None, UNIT))
     lost = toyclass.Finding("right on ragged inputs", 0, 1, "failed", seen="9 differ", missed="wrong on ragged inputs")
-    said = exports.feedback(entry, {"toy.double": toyclass.verdict("double", 0, 10, lost)}, counts.of(None, UNIT))
+    said = moodle.feedback(entry, {"toy.double": toyclass.verdict("double", 0, 10, lost)}, counts.of(None, UNIT))
     assert "wrong on ragged inputs: 9 differ" in said and "right on" not in said, "what was lost, not what should hold"
 
 

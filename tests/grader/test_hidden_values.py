@@ -7,8 +7,9 @@ from sampling import first_ones
 from course_lib import render
 from course_lib.evidence import Evidence
 from course_lib.exercises import find
-from grader.judging import judge as judging
 from grader.judging import redaction
+from grader.judging.cases import all_cases
+from grader.judging.secret import seed_of
 from grader.published import answer, solution_cell
 from tritontrace.messages import Message
 from tritontrace.replay.wire import to_tree
@@ -20,9 +21,9 @@ STUDENT = "ada"
 
 def hidden_numbers(judge, exercise):
     """The parameters of the exercise's hidden cases, as this student gets them."""
-    seed = judging.seed_of(judge.secret, STUDENT, exercise.id)
+    seed = seed_of(judge.secret, STUDENT, exercise.id)
     public = {repr(case.arguments(0)) for case in exercise.cases}
-    cases = [case for case in judging.all_cases(exercise, seed) if case.hidden]
+    cases = [case for case in all_cases(exercise, seed) if case.hidden]
     return [a for a in (case.arguments(seed) for case in cases) if repr(a) not in public]
 
 

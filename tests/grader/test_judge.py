@@ -12,6 +12,8 @@ from course_lib.exercises import find
 from grader.child import sandbox
 from grader.cohort.single import judge_submission
 from grader.judging import judge as judging
+from grader.judging.cases import all_cases
+from grader.judging.secret import seed_of
 from grader.published import IMPORTS, answer, solution_cell
 from tritontrace.replay import load
 from tritontrace.results import Cause
@@ -150,17 +152,17 @@ def test_the_secret_is_private_and_lasts(tmp_path):
 
 def test_seeds_depend_on_secret_student_and_exercise():
     seeds = {
-        judging.seed_of(secret, student, exercise)
+        seed_of(secret, student, exercise)
         for secret in (b"a" * 32, b"b" * 32)
         for student in ("ada", "bob")
         for exercise in ("coalescing.transpose", "coalescing.row_copy")
     }
     assert len(seeds) == 8
-    assert judging.seed_of(b"a" * 32, "ada", "x.y") == judging.seed_of(b"a" * 32, "ada", "x.y")
+    assert seed_of(b"a" * 32, "ada", "x.y") == seed_of(b"a" * 32, "ada", "x.y")
 
 
 def test_hidden_cases_differ_between_students_and_repeat_for_one():
-    sizes = [[c.name for c in judging.all_cases(TRANSPOSE, seed)] for seed in (1, 1, 2)]
+    sizes = [[c.name for c in all_cases(TRANSPOSE, seed)] for seed in (1, 1, 2)]
     assert sizes[0] == sizes[1] != sizes[2]
     assert len(sizes[0]) > len(TRANSPOSE.cases)
 

@@ -13,7 +13,7 @@ from sampling import sampled
 
 from course_lib import criteria, execution
 from course_lib.exercises import UNITS
-from grader.judging.judge import all_cases
+from grader.judging.cases import all_cases
 from grader.published import published
 
 SECRETS = int(os.environ.get("SECRETS", "1"))

@@ -15,7 +15,7 @@ from grader.cohort import workers
 from grader.gradebook import counts, late, results
 from grader.gradebook.books import Books
 from grader.judging import verdicts
-from grader.lms import exports
+from grader.lms import sheets
 from grader.reporting import report
 
 EXERCISE = "coalescing.transpose"
@@ -294,6 +294,6 @@ def test_a_class_on_several_machines_is_told_apart_in_table_and_report(course):
         entry.student: results.verdicts(course.home, UNIT, entry.student)
         for entry in results.gradebook(course.home, UNIT)
     }
-    header, *rows = exports.by_criterion(UNIT, results.gradebook(course.home, UNIT), verdicts_of)
+    header, *rows = sheets.by_criterion(UNIT, results.gradebook(course.home, UNIT), verdicts_of)
     on = {(row[0], row[header.index("on")]) for row in rows}
     assert {("full-marks", "a laptop"), ("torch-call", "another laptop")} <= on

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from grader import ROOT
 from grader.__main__ import app
 from grader.gradebook import results
-from grader.lms import enrolled, exports, imports, rejected, rosters
+from grader.lms import canvas, enrolled, exports, imports, rejected, rosters
 from grader.lms.rosters import NotARoster, Person
 from grader.reporting import report
 
@@ -355,7 +355,7 @@ def test_canvas_is_told_what_the_roster_said(home):
 def test_an_export_takes_names_in_two_columns(home):
     rows, done = exported(home, "canvas", SPLIT)
     assert [(row["Student"], row["ID"], row[UNIT]) for row in rows[1:]] == [("Byron, Ada", "501", "15.5")]
-    assert list(rows[0]) == [*exports.CANVAS, UNIT] and done.absent == ["van Dam, Zoë", "Student, Test"]
+    assert list(rows[0]) == [*canvas.CANVAS, UNIT] and done.absent == ["van Dam, Zoë", "Student, Test"]
 
 
 @pytest.mark.parametrize("language", [*WORKSHEETS, "Dutch"])

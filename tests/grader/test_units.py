@@ -15,7 +15,7 @@ from grader import published
 from grader.audit import kill_matrix, variants
 from grader.audit.variants import walking
 from grader.building import build, outputs
-from grader.judging import judge
+from grader.judging.cases import all_cases
 
 ALL = [(unit, exercise) for unit in UNITS for exercise in grader.exercises(unit).values()]
 MANY = 40  # variants: of a unit with more, some are judged at night alone
@@ -122,7 +122,7 @@ def test_same_seed_same_case_other_seed_other_values(unit, exercise):
 
 @each_exercise
 def test_hidden_cases_are_read_by_a_criterion(unit, exercise):
-    hidden = judge.all_cases(exercise, seed=7)[len(exercise.cases) :]
+    hidden = all_cases(exercise, seed=7)[len(exercise.cases) :]
     assert {case.group for case in hidden} <= {case.group for case in exercise.cases}
     assert hidden or exercise.kind == "values"
 

@@ -17,7 +17,7 @@ from course_lib.exercise import Trial
 from course_lib.exercises import find
 from course_lib.exercises.hopper import asynchrony
 from course_lib.exercises.sm import gluon as gluon_exercises
-from grader.judging.judge import hidden_cases
+from grader.judging.cases import hidden_cases
 from grader.published import published
 from tritontrace.hopper import bank_conflicts, orders
 from tritontrace.hopper.language import gl

@@ -20,7 +20,7 @@ from course_lib.exercises import find
 from course_lib.exercises.serving import EXERCISES as OF_UNIT_12
 from course_lib.exercises.serving import batching, broken, caches, cases, criteria, interfaces, positions
 from course_lib.exercises.training import grouped_backward, operator_norm, operators, shared_heads
-from grader.judging.judge import hidden_cases
+from grader.judging.cases import hidden_cases
 from grader.published import answer, published, solution_cell
 from tritontrace.replay import load
 from tritontrace.results import Operation

@@ -8,7 +8,7 @@ of what it must lose, then the (old, new) replacements; a row that loses nothing
     "tiles of four" = ["coalesced.load.performance", "coalesced.store.performance", ["BLOCK = 64", "BLOCK = 4"]]
     "tiles of 32" = [["BLOCK = 64", "BLOCK = 32"]]
 
-What functions make, or what shares its patches, is in the list VARIANTS of UNIT.py. walking.py makes some of every kernel, single.py one
+What functions make, or what shares its patches, is in the list VARIANTS of a module of that name. walking.py makes some of every kernel, single.py one
 of those with blocks of any size, forms.py some of every exercise of a form. Whole cells that are about one idea stand in cheats/ and
 honest/: percent scripts, in which a cell's header says what it is and what it must lose:
 
