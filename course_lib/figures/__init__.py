@@ -1,7 +1,8 @@
 """One module or package of pictures per unit: figures.coalescing.lanes_over_memory(stride=4).
 
 Two belong to no unit. counters.py: what a trace predicts next to what a GPU's counters said; timed.py: your kernels on your card.
-widgets.py has controls above pictures, scores.py the square of scores that two units walk over.
+widgets.py has controls above pictures, scores.py the square of scores that two units
+walk over, tile_maps.py the tiles of a mask.
 
 A module is imported when it is first asked for, so that `from course_lib import figures` does not wait for matplotlib.
 """
@@ -9,7 +10,7 @@ A module is imported when it is first asked for, so that `from course_lib import
 from importlib import import_module
 from pkgutil import iter_modules
 
-__all__ = sorted({module.name for module in iter_modules(__path__)} - {"scores", "widgets"})
+__all__ = sorted({module.name for module in iter_modules(__path__)} - {"scores", "tile_maps", "widgets"})
 
 
 def __getattr__(name: str):

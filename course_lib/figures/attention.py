@@ -11,14 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.tile_maps import draw_tiles, tile_kinds, tile_labels
+from course_lib.figures.widgets import Sliders, choice, explore, slider, stops
 from tritontrace.colours import (
-    CLEAR,
     DONE,
     FAINT,
     FOUR,
@@ -32,7 +31,6 @@ from tritontrace.colours import (
     PART,
     RESULT,
     THREE,
-    TWO,
 )
 from tritontrace.gpu import datasheet
 from tritontrace.picture import WIDTH, Picture, bare, boxes, ink_on, on_white
@@ -306,18 +304,14 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
 
 def explore_online_softmax() -> Sliders | Figure:
     """The picture with controls in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    if not live():
-        return online_softmax()
-    from ipywidgets import Dropdown, IntSlider
-
     keys = len(scores_of(PATTERNS[0])[0])
-    return Sliders(
+    return explore(
         online_softmax,
         lambda tile, **_: {"seen": math.ceil(keys / tile)},
-        seen=IntSlider(3, 0, keys, description="tiles seen"),
-        tile=IntSlider(6, 1, keys, description="keys per tile"),
-        order=Dropdown(options=ORDERS, description="order"),
-        pattern=Dropdown(options=PATTERNS, description="scores"),
+        seen=slider("tiles seen", 0, keys),
+        tile=slider("keys per tile", 1, keys),
+        order=choice("order", ORDERS),
+        pattern=choice("scores", PATTERNS),
     )
 
 
@@ -395,14 +389,9 @@ def merge_orders() -> Figure:
 # --------------------------------------------------------------------------------------------------------- causal tiles
 
 
-def tile_kinds(nq: int, nk: int, bm: int, bn: int) -> np.ndarray:
-    """Return (query tiles, key tiles) of 0 skipped, 1 masked, 2 full; causal, aligned at the bottom right."""
-    mask = np.tril(np.ones((nq, nk), dtype=bool), nk - nq)
-    kinds = np.zeros((-(-nq // bm), -(-nk // bn)), dtype=int)
-    for i, j in np.ndindex(kinds.shape):
-        part = mask[i * bm : (i + 1) * bm, j * bn : (j + 1) * bn]
-        kinds[i, j] = 2 if part.all() and part.shape[1] == bn else int(part.any())
-    return kinds
+def causal_mask(nq: int, nk: int) -> np.ndarray:
+    """Return where a query sees a key, aligned at the bottom right."""
+    return np.tril(np.ones((nq, nk), dtype=bool), nk - nq)
 
 
 def pass_cost(nq: int, nk: int, bm: int, bn: int, d: int, itemsize: int, visited: np.ndarray) -> tuple[int, int]:
@@ -418,39 +407,18 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
     """The tiles of a causal pass: full, masked, skipped; bytes and FLOPs against a pass over all of them."""
     if min(nq, nk, bm, bn, d, itemsize) < 1:
         raise ValueError("every size of a causal map is at least 1")
-    kinds = tile_kinds(nq, nk, bm, bn)
+    kinds = tile_kinds(causal_mask(nq, nk), bm, bn)
     counts = [int((kinds == kind).sum()) for kind in (2, 1, 0)]
     causal, everything = (pass_cost(nq, nk, bm, bn, d, itemsize, visited) for visited in (kinds > 0, kinds >= 0))
 
     figure = Picture(WIDTH, 5.0)
     ax, bars = figure.subplots(1, 2, width_ratios=[1.5, 1])
-    ax.imshow(
-        kinds,
-        cmap=ListedColormap([CLEAR, TWO, ONE]),
-        vmin=0,
-        vmax=2,
-        extent=(0, kinds.shape[1] * bn, kinds.shape[0] * bm, 0),
-        aspect="auto",
-    )
-    small = kinds.size > 400
-    for kind, edge, hatch in ((0, IDLE, ""), (2, INK, ""), (1, INK, "" if small else "//")):
-        corners = np.argwhere(kinds == kind)[:, ::-1] * (bn, bm)
-        style = dict(facecolor="none", edgecolor=edge, hatch=hatch, linewidth=0.3 if small else 0.8)
-        boxes(ax, corners, (bn, bm), **style)
+    draw_tiles(ax, kinds, bm, bn)
     seen_from = np.array([0, nq])
     ax.plot(seen_from + nk - nq, seen_from, color=LIMIT, linewidth=1.5)
-    ax.set(xlim=(0, kinds.shape[1] * bn), ylim=(kinds.shape[0] * bm, 0), xlabel="key", ylabel="query")
-    ax.legend(
-        handles=[
-            Patch(color=ONE, label=f"full: {counts[0]}"),
-            Patch(facecolor=TWO, hatch="//", edgecolor=INK, label=f"masked: {counts[1]}"),
-            Patch(facecolor="white", edgecolor=IDLE, label=f"skipped: {counts[2]}"),
-        ],
-        ncols=3,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        frameon=False,
-    )
+    ax.set_ylabel("query")
+    labels = tile_labels(f"full: {counts[0]}", f"masked: {counts[1]}", f"skipped: {counts[2]}")
+    ax.legend(handles=labels, ncols=3, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     shares = [c / e for c, e in zip(causal, everything, strict=True)]
     drawn = bars.bar(["bytes", "FLOPs"], shares, 0.6, color=[FOUR, THREE], hatch=["", ".."], edgecolor="white")
     words = [
@@ -477,15 +445,11 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
 
 def explore_causal_map() -> Sliders | Figure:
     """The map with controls in a notebook; the map alone where there is no notebook or no ipywidgets."""
-    if not live():
-        return causal_map()
-    from ipywidgets import IntSlider, SelectionSlider
-
     powers = [16, 32, 64, 128, 256]
-    return Sliders(
+    return explore(
         causal_map,
-        nq=IntSlider(512, 32, 1024, 32, description="queries"),
-        nk=IntSlider(512, 32, 1024, 32, description="keys"),
-        bm=SelectionSlider(options=powers, value=64, description="query tile"),
-        bn=SelectionSlider(options=powers, value=64, description="key tile"),
+        nq=slider("queries", 32, 1024, 32),
+        nk=slider("keys", 32, 1024, 32),
+        bm=stops("query tile", powers),
+        bn=stops("key tile", powers),
     )

@@ -7,7 +7,7 @@ the picture. Colours are Okabe and Ito's, and none means anything alone: there i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.coalescing.naming import LANES
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, choice, explore, slider
 from tritontrace.colours import CLEAR, DONE, EDGE, FAINT, FOUR, IDLE, INK, ONE, THREE, TWO, WASTE, paler, sheer
 from tritontrace.picture import WIDTH, Picture, bare, boxes, ink_on, on_white
 from tritontrace.tracing import trace
@@ -235,17 +235,13 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
 
 def explore_lanes_over_memory() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    if not live():
-        return lanes_over_memory(2)
-    from ipywidgets import Dropdown, IntSlider
-
-    return Sliders(
-        lanes_over_memory,
+    return explore(
+        partial(lanes_over_memory, stride=2),
         play="stride",
         telling=(1, 2, 8, 32),
-        stride=IntSlider(2, 1, 32, description="stride"),
-        offset=IntSlider(0, 0, 31, description="offset"),
-        dtype=Dropdown(options=list(ITEMSIZE), value="float32", description="dtype"),
+        stride=slider("stride", 1, 32),
+        offset=slider("offset", 0, 31),
+        dtype=choice("dtype", list(ITEMSIZE)),
     )
 
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import torch
 import triton
 import triton.language as tl
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.flash.naming import MAPS
 from course_lib.exercises.flash.oracles import visible
 from course_lib.figures.scores import Scores, Walk
+from course_lib.figures.tile_maps import draw_tiles, tile_kinds, tile_labels
 from course_lib.figures.tiling.named import error_maps
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, explore, slider
 from course_lib.hardware.measurements import measured, whose
 from tritontrace.colours import (
-    CLEAR,
     DONE,
     EDGE,
     FOUR,
@@ -219,32 +219,19 @@ def explore_program_walk(traced: Trace | None = None, **tensors: torch.Tensor) -
     head, and q, k, v, o of it, each (N, D)."""
     if traced is None or set(tensors) != set("qkvo"):
         traced, tensors = a_walk()
-    if not live():
-        return program_walk(min(2, traced.launches[-1].programs - 1), 7, traced, tensors)
-    from ipywidgets import IntSlider
-
     last = traced.launches[-1].programs - 1
     first = min(2, last)
     steps = len(walk_of(traced, tensors, first))
-    return Sliders(
-        lambda program, step: program_walk(program, step, traced, tensors),
+    return explore(
+        partial(program_walk, program=first, step=min(7, steps), traced=traced, tensors=tensors),
         lambda program, step: {"step": len(walk_of(traced, tensors, program))},
-        program=IntSlider(first, 0, last, description="program"),
-        step=IntSlider(min(7, steps), 0, steps, description="step"),
         play="step",
+        program=slider("program", 0, last),
+        step=slider("step", 0, steps),
     )
 
 
 # ------------------------------------------------------------------------------------------------ masks
-
-
-def kinds(mask: np.ndarray, bm: int, bn: int) -> np.ndarray:
-    """(row tiles, key tiles) of a mask: 0 skipped, 1 masked, 2 full."""
-    found = np.zeros((-(-mask.shape[0] // bm), -(-mask.shape[1] // bn)), int)
-    for i, j in np.ndindex(found.shape):
-        part = mask[i * bm : (i + 1) * bm, j * bn : (j + 1) * bn]
-        found[i, j] = 2 if part.all() else int(part.any())
-    return found
 
 
 @on_white
@@ -261,40 +248,16 @@ def windows_and_groups(
         (f"a window of {window} keys", f"{group} heads of {queries} queries, one k and v"),
         strict=True,
     ):
-        found = kinds(mask, bm, bn)
-        ax.imshow(
-            found,
-            cmap=ListedColormap([CLEAR, TWO, ONE]),
-            vmin=0,
-            vmax=2,
-            extent=(0, found.shape[1] * bn, found.shape[0] * bm, 0),
-            aspect="auto",
-        )
-        for (i, j), kind in np.ndenumerate(found):
-            hatch = "//" if kind == 1 else ""
-            ax.add_patch(
-                Rectangle(
-                    (j * bn, i * bm), bn, bm, fill=False, hatch=hatch, edgecolor=INK if kind else IDLE, linewidth=0.7
-                )
-            )
+        draw_tiles(ax, tile_kinds(mask, bm, bn), bm, bn)
         ax.set_title(title)
-        ax.set(xlabel="key", ylabel="row")
     figure.axes[0].set_ylabel("query")
     figure.axes[1].set_ylabel("row r: query r % Nq of head r // Nq")
     for head in range(1, group):
         figure.axes[1].axhline(head * queries, color=LIMIT, linewidth=2, linestyle="--")
-    figure.legend(
-        handles=[
-            Patch(color=ONE, label="full"),
-            Patch(facecolor=TWO, hatch="//", edgecolor=INK, label="needs the mask"),
-            Patch(facecolor="white", edgecolor=IDLE, label="skipped"),
-        ],
-        ncols=3,
-        loc="outside upper left",
-        frameon=False,
-    )
-    taken = int((kinds(window_mask, bm, bn) > 0).sum())
-    causal = int((kinds(visible(n, n, True, None, None).numpy(), bm, bn) > 0).sum())
+    labels = tile_labels("full", "needs the mask", "skipped")
+    figure.legend(handles=labels, ncols=3, loc="outside upper left", frameon=False)
+    taken = int((tile_kinds(window_mask, bm, bn) > 0).sum())
+    causal = int((tile_kinds(visible(n, n, True, None, None).numpy(), bm, bn) > 0).sum())
     figure.caption(
         f"The tiles are {bm} × {bn}. Left: a window needs {taken} tiles, and causal attention without a window needs {causal}. Right: "
         f"the rows of {group} heads are stacked, head by head (dashed lines between heads). A tile of {bm} rows holds {bm // queries} "

@@ -20,7 +20,7 @@ from course_lib.exercises.flash_backward.naming import MAPS
 from course_lib.figures.flash import walk_of
 from course_lib.figures.scores import Scores
 from course_lib.figures.tiling.named import error_maps
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, choice, explore, slider, switch
 from course_lib.hardware.measurements import measured, whose
 from tritontrace.colours import DONE, EDGE, FOUR, IDLE, INK, LIBRARIES, LOADED, NOW, OTHERS, OURS, PART, RESULT
 from tritontrace.gpu import datasheet
@@ -148,23 +148,20 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 5, causal:
 
 def explore_backward_walk() -> Sliders | Figure:
     """The walk with controls in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    if not live():
-        return backward_walk()
-    from ipywidgets import Checkbox, Dropdown, IntSlider
 
     def ends(kernel: str, program: int, step: int, causal: bool) -> dict[str, int]:
         traced, tensors = a_walk(kernel, causal)
         last = traced.launches[-1].programs - 1
         return {"program": last, "step": len(walk_of(traced, tensors, min(program, last)))}
 
-    return Sliders(
+    return explore(
         backward_walk,
         ends,
-        kernel=Dropdown(options=KERNELS, description="kernel"),
-        program=IntSlider(1, 0, 7, description="program"),
-        step=IntSlider(5, 0, 16, description="step"),
         play="step",
-        causal=Checkbox(True, description="causal"),
+        kernel=choice("kernel", KERNELS),
+        program=slider("program", 0, 7),
+        step=slider("step", 0, 16),
+        causal=switch("causal"),
     )
 
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Polygon, Rectangle
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, choice, explore, stops
 from course_lib.hardware import throughput
 from course_lib.hardware.measurements import measured, whose
 from tritontrace import gpu
@@ -250,21 +250,14 @@ def roofline(m: int = 512, n: int = 4096, k: int = 4096, dtype: str = "bf16", ca
 
 def explore_roofline() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone where there is no notebook or no ipywidgets."""
-    if not live():
-        return roofline()
-    from ipywidgets import Dropdown, SelectionSlider
-
-    def power(name: str, value: int):
-        powers = [2**i for i in range(15)]
-        return SelectionSlider(options=powers, value=value, description=name)
-
-    return Sliders(
+    powers = [2**i for i in range(15)]
+    return explore(
         roofline,
-        m=power("m", 512),
-        n=power("n", 4096),
-        k=power("k", 4096),
-        dtype=Dropdown(options=list(ITEMSIZE), value="bf16", description="dtype"),
-        card=Dropdown(options=[sheet.name for sheet in gpu.DATASHEETS], value="H200", description="GPU"),
+        m=stops("m", powers),
+        n=stops("n", powers),
+        k=stops("k", powers),
+        dtype=choice("dtype", list(ITEMSIZE)),
+        card=choice("GPU", [sheet.name for sheet in gpu.DATASHEETS]),
     )
 
 

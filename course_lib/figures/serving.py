@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from course_lib.exercises.serving.batching import cache_bytes
 from course_lib.exercises.serving.positions import CALLS, rows_of
 from course_lib.figures.training.recorded import look
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, explore, slider
 from course_lib.hardware.measurements import measured
 from tritontrace.colours import EDGE, FOUR, IDLE, INK, NOW, ONE, TWO, paler
 from tritontrace.gpu import datasheet
@@ -79,17 +79,13 @@ def _why(arguments: dict) -> str:
 
 def explore_which_rows() -> Sliders | Figure:
     """The picture with sliders for the call and the query in a notebook, the picture alone elsewhere."""
-    if not live():
-        return which_rows()
-    from ipywidgets import IntSlider
-
     queries = [call["nq"] for call in CALLS.values()]
-    return Sliders(
+    return explore(
         which_rows,
         lambda call, row: {"row": queries[call - 1]},
         play="call",
-        call=IntSlider(2, 1, len(CALLS), description="call"),
-        row=IntSlider(1, 1, queries[1], description="query"),
+        call=slider("call", 1, len(CALLS)),
+        row=slider("query", 1, queries[1]),
     )
 
 

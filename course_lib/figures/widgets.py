@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
 from tritontrace.picture import live
 
-__all__ = ["Explorer", "Sliders", "live"]
+__all__ = ["Explorer", "Sliders", "choice", "explore", "live", "slider", "stops", "switch"]
 
 TRACK = "420px"  # of a slider with its name and its value: 240 of them are left to move along
 # ipywidgets names neither the handle that one moves nor the buttons that play: a screen reader calls them "slider" and "button"
@@ -153,3 +155,48 @@ class Sliders(Explorer):
 
     def picture(self) -> Figure:
         return self.function(**self.values)
+
+
+class Control(NamedTuple):
+    """Control of an argument, before there is a notebook to show it in. kind: its class in ipywidgets."""
+
+    kind: str
+    options: dict[str, Any]
+
+
+def slider(name: str, low: int, high: int, step: int = 1) -> Control:
+    """Slide over numbers."""
+    return Control("IntSlider", dict(description=name, min=low, max=high, step=step))
+
+
+def stops(name: str, options: Sequence[Any]) -> Control:
+    """Slide over these values."""
+    return Control("SelectionSlider", dict(description=name, options=options))
+
+
+def choice(name: str, options: Sequence[Any]) -> Control:
+    """Choose one of these values."""
+    return Control("Dropdown", dict(description=name, options=options))
+
+
+def switch(name: str) -> Control:
+    """Switch on or off."""
+    return Control("Checkbox", dict(description=name))
+
+
+def explore(
+    function: Callable[..., Figure],
+    ends: Callable[..., dict[str, int]] | None = None,
+    play: str = "",
+    telling: Sequence[Any] = (),
+    **controls: Control,
+) -> Sliders | Figure:
+    """Show what the function draws by default, in a notebook with ipywidgets under these controls of its arguments: see Sliders."""
+    if not live():
+        return function()
+    parameters, widgets = inspect.signature(function).parameters, import_module("ipywidgets")
+    made = {
+        name: getattr(widgets, control.kind)(value=parameters[name].default, **control.options)
+        for name, control in controls.items()
+    }
+    return Sliders(function, ends, play, telling, **made)

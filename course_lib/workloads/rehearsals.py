@@ -101,7 +101,7 @@ def run_batches(
 
 
 def micro_batches(
-    rows: int, length: int, parts: int, padded: bool, empty: bool
+    rows: int, length: int, parts: int, padded: bool, empty: bool = False
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Make (tokens, targets) of each of `parts` micro-batches; padded: half of the rows have two targets, and -100 behind them;
     empty: the first micro-batch has no target."""
@@ -121,16 +121,14 @@ def there(report: dict[str, Any] | None) -> dict[str, Any]:
     return report
 
 
-def run_accumulate(
-    accumulate: Callable, *, rows: int, length: int, parts: int, padded: bool, seed: int, empty: bool = False
-) -> dict[str, Any] | None:
-    """Call accumulate(model, batches) twice in a row, and report both. None if it returns None.
+def run_accumulate(accumulate: Callable, *, seed: int, **sizes: Any) -> dict[str, Any] | None:
+    """Call accumulate(model, batches) twice in a row, and report both. None if it returns None. sizes: those of micro_batches.
 
     loss, gradients   of the first call;  again  the gradients after the second;  peak  bytes alive at once in the first
     """
     with apart(seed):
         model = GPT(SMALL).double()
-        batches = micro_batches(rows, length, parts, padded, empty)
+        batches = micro_batches(**sizes)
         with Live() as live:
             loss = accumulate(model, batches)
         if loss is None:
@@ -142,22 +140,12 @@ def run_accumulate(
         return {"loss": number, "gradients": first, "again": again, "peak": max(live.bytes, default=0)}
 
 
-def rehearse_accumulate(
-    accumulate: Callable,
-    mark: Callable[[str], Any],
-    *,
-    rows: int,
-    length: int,
-    parts: int,
-    padded: bool,
-    seed: int,
-    empty: bool = False,
-) -> None:
+def rehearse_accumulate(accumulate: Callable, mark: Callable[[str], Any], *, seed: int, **sizes: Any) -> None:
     """Run the first of these calls in view of a dispatch mode. All of it is one half."""
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = GPT(SMALL).double()
-        batches = micro_batches(rows, length, parts, padded, empty)
+        batches = micro_batches(**sizes)
         mark("begin")
         accumulate(model, batches)
         mark("backward")
@@ -181,27 +169,16 @@ def run_clip(clip: Callable, *, sizes: list[int], scale: float, largest: float, 
 
 
 def run_swapped(
-    swap_in: Callable,
-    *,
-    layers: int,
-    width: int,
-    heads: int,
-    kv_heads: int,
-    rows: int,
-    length: int,
-    steps: int,
-    seed: int,
-    factor: float = 1.0,
-    share: float = 1.0,
+    swap_in: Callable, *, rows: int, length: int, steps: int, seed: int, share: float = 1.0, **sizes: Any
 ) -> dict[str, Any] | None:
     """Train a model after swap_in(model, kernels), in float64, with torch's AdamW. None if the model is as it was, and nothing came
-    back. The kernels' results are `factor` times the right ones; `share` of the loss goes back.
+    back. `share` of the loss goes back. sizes: those of model_and_kernels.
 
     returned    whether something came back;  losses  of each step;  gradients  of each parameter in the first, by name
     launches    in the first step, by kernel;  kept  bytes between its halves
     """
     with apart(seed):
-        model, kernels = model_and_kernels(layers, width, heads, kv_heads, length, factor)
+        model, kernels = model_and_kernels(length=length, **sizes)
         returned = swap_in(
             model, SimpleNamespace(**{name: getattr(kernels, name) for name in ALL})
         )  # the counts stay here
@@ -230,21 +207,17 @@ def rehearse_swapped(
     swap_in: Callable,
     mark: Callable[[str], Any],
     *,
-    layers: int,
-    width: int,
-    heads: int,
-    kv_heads: int,
     rows: int,
     length: int,
     steps: int,
     seed: int,
-    factor: float = 1.0,
     share: float = 1.0,
+    **sizes: Any,
 ) -> None:
     """Run the first step after swap_in in view of a dispatch mode, the kernels' own operations included."""
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model, kernels = model_and_kernels(layers, width, heads, kv_heads, length, factor)
+        model, kernels = model_and_kernels(length=length, **sizes)
         swap_in(model, SimpleNamespace(**{name: getattr(kernels, name) for name in ALL}))
         if model.ops is TORCH:
             return
@@ -257,9 +230,9 @@ def rehearse_swapped(
 
 
 def model_and_kernels(
-    layers: int, width: int, heads: int, kv_heads: int, length: int, factor: float
+    layers: int, width: int, heads: int, kv_heads: int, length: int, factor: float = 1.0
 ) -> tuple[GPT, Kernels]:
-    """Make the model that run_swapped and rehearse_swapped train, in float64, and the kernels that are swapped in."""
+    """Make a model, in float64, and the kernels that are swapped in: their results are `factor` times the right ones."""
     model = GPT(Config(11, layers, width, heads, kv_heads, 2 * width, length)).double()
     return model, Kernels(**(scaled(factor) if factor != 1 else {}))
 

@@ -30,16 +30,14 @@ from pathlib import Path
 from grader import ENGINE, ROOT
 from grader.child import landlock, seccomp
 
-# of course_lib: oracles and cases, and what is to be predicted; nothing for a process that runs student code
-# trap: oracles, cases and what is to be predicted; with them goes what an exercise is `without`
-HIDDEN = ("exercises/*", "hardware/measured")  # of course_lib: oracles, cases, and what is to be predicted
+# trap: of course_lib oracles, cases and what is to be predicted; with them goes what an exercise is `without`
+HIDDEN = ("exercises/*", "hardware/measured")
 NAMES_ALONE = "__init__.py"  # of what is hidden: which units there are
 SYSTEM = "/usr /lib /lib64 /bin"
 SETTINGS = "ld.so.cache ld.so.conf ld.so.conf.d alternatives localtime nsswitch.conf passwd group fonts"  # of /etc
 DEVICES = "null zero full random urandom"
-OF_ITSELF = (
-    "maps stat statm status io cgroup mountinfo"  # of /proc/self: what else is there tells of the network and of others
-)
+# of /proc/self: what else is there tells of the network and of others
+OF_ITSELF = "maps stat statm status io cgroup mountinfo"
 FACTS = "/proc/cpuinfo /proc/meminfo /sys/devices/system"
 ASSEMBLERS = "triton/backends/nvidia/bin/ptxas*"
 NEEDED = ("torch", "triton", "numpy")  # a folder of sys.path with one of them is shown; so is one with any distribution

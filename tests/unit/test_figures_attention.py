@@ -80,7 +80,7 @@ def test_wrong_arguments_are_named():
 @pytest.mark.parametrize("sizes", [(8, 8, 2, 2), (7, 7, 3, 2), (5, 9, 2, 4), (9, 5, 4, 2), (100, 200, 32, 16)])
 def test_the_map_has_the_tiles_of_the_exercise(sizes):
     nq, nk, bm, bn = sizes
-    kinds = F.tile_kinds(*sizes)
+    kinds = F.tile_kinds(F.causal_mask(nq, nk), bm, bn)
     expected = A.oracles.tiles_of(len(kinds), bm, bn, nq, nk)
     assert [[int((row == 2).sum()), int((row > 0).sum())] for row in kinds] == expected
 
@@ -88,7 +88,7 @@ def test_the_map_has_the_tiles_of_the_exercise(sizes):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("bm, bn", [(64, 64), (32, 128), (128, 32)])
 def test_the_maps_bytes_are_those_of_the_traced_kernel(bm, bn, causal):
-    kinds = F.tile_kinds(200, 200, bm, bn)
+    kinds = F.tile_kinds(F.causal_mask(200, 200), bm, bn)
     moved, flops = F.pass_cost(200, 200, bm, bn, 64, 2, kinds > 0 if causal else np.ones_like(kinds, bool))
     assert moved == A.oracles.footprints()[200, 64, bm, bn, 2, causal]
     visited = int((kinds > 0).sum()) if causal else kinds.size
@@ -96,7 +96,7 @@ def test_the_maps_bytes_are_those_of_the_traced_kernel(bm, bn, causal):
 
 
 def test_the_map_counts_its_tiles(picture):
-    kinds = F.tile_kinds(100, 200, 32, 16)
+    kinds = F.tile_kinds(F.causal_mask(100, 200), 32, 16)
     labels = [text.get_text() for text in picture("causal_map").axes[0].get_legend().get_texts()]
     assert labels == [f"{word}: {(kinds == kind).sum()}" for word, kind in (("full", 2), ("masked", 1), ("skipped", 0))]
 

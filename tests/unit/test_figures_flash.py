@@ -57,7 +57,7 @@ def test_the_widget_follows_its_sliders(notebook):
 
 def test_kinds_of_tiles_by_hand():
     mask = np.tril(np.ones((4, 4), bool))
-    assert F.kinds(mask, 2, 2).tolist() == [[1, 0], [2, 1]]
+    assert F.tile_kinds(mask, 2, 2).tolist() == [[1, 0], [2, 1]]
 
 
 def test_windows_and_groups_counts_its_tiles(picture):

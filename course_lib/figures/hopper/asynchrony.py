@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course_lib.exercises.hopper.asynchrony import turns
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, explore, slider
 from tritontrace.colours import FOUR, INK, TWO
 from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
 from tritontrace.words import plural
@@ -68,10 +68,4 @@ def ring(tile: int = 5, size: int = 3) -> Figure:
 
 def explore_ring() -> Sliders | Figure:
     """The ring with sliders for the tile and the number of slots in a notebook, the picture alone elsewhere."""
-    if not live():
-        return ring()
-    from ipywidgets import IntSlider
-
-    return Sliders(
-        ring, play="tile", tile=IntSlider(5, 0, 15, description="tile"), size=IntSlider(3, 1, 4, description="slots")
-    )
+    return explore(ring, play="tile", tile=slider("tile", 0, 15), size=slider("slots", 1, 4))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from course_lib.exercises.hopper.races import RINGS, drawn
 from course_lib.exercises.hopper.rings import Ring
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, explore, slider
 from tritontrace.hopper import ROW_INCHES, Bar, Costs, busy, draw_bars, legend, rows_of, schedule, simulate
 from tritontrace.picture import WIDTH, Picture, on_white
 from tritontrace.tracing import KernelError, KernelFault
@@ -103,16 +103,12 @@ def _instead(sentence: str) -> Figure:
 
 def explore_pipeline() -> Sliders | Figure:
     """Places, latency and consumers of a loop, each with a slider."""
-    if not live():
-        return pipeline()
-    from ipywidgets import IntSlider
-
-    return Sliders(
+    return explore(
         pipeline,
         play="stages",
-        stages=IntSlider(2, 1, 4, description="slots"),
-        latency=IntSlider(700, 100, 2000, 100, description="latency"),
-        consumers=IntSlider(1, 1, 2, description="consumers"),
+        stages=slider("slots", 1, 4),
+        latency=slider("latency", 100, 2000, 100),
+        consumers=slider("consumers", 1, 2),
     )
 
 

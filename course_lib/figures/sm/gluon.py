@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, choice, explore, slider
 from tritontrace.colours import FOUR, IDLE, INK, ONE, OURS, THREE, TWO, paler
 from tritontrace.hopper import BANKS, WORD, held_by, offsets_in_shared
 from tritontrace.picture import WIDTH, Picture, bare, box, boxes, on_white
@@ -69,15 +69,11 @@ SIZES = {f"1 x {wide}": (1, wide) for wide in (2, 4, 8)}  # of two rows the bloc
 
 def explore_who_holds_what() -> Sliders | Figure:
     """The picture with controls for the lit lane and for what a lane takes in a notebook; the picture alone elsewhere."""
-    if not live():
-        return who_holds_what()
-    from ipywidgets import Dropdown, IntSlider
-
-    return Sliders(
-        lambda lane, size: who_holds_what(SIZES[size], lane=lane),
+    return explore(
+        lambda lane=5, size="1 x 4": who_holds_what(SIZES[size], lane=lane),
         play="lane",
-        lane=IntSlider(5, 0, 31, description="lane"),
-        size=Dropdown(options=[*SIZES], value="1 x 4", description="a lane takes"),
+        lane=slider("lane", 0, 31),
+        size=choice("a lane takes", [*SIZES]),
     )
 
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from course_lib.exercises.sm import walks as orders
 from course_lib.exercises.sm.limits import CARDS, LIMITS, cycles_of, room
 from course_lib.exercises.sm.tiles import three_levels
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, choice, explore, slider, stops
 from course_lib.hardware.measurements import measured
 from tritontrace.colours import CLEAR, FOUR, IDLE, INK, LIBRARIES, LIMIT, ONE, THREE, TWO
 from tritontrace.gpu import GPU, KiB, datasheet
@@ -82,16 +82,12 @@ def _fit(programs: int) -> str:
 
 def explore_occupancy() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere."""
-    if not live():
-        return occupancy()
-    from ipywidgets import Dropdown, IntSlider, SelectionSlider
-
-    return Sliders(
+    return explore(
         occupancy,
-        registers=IntSlider(168, 16, 255, description="registers"),
-        shared_kib=IntSlider(40, 1, 227, description="KiB"),
-        warps=SelectionSlider(options=(1, 2, 3, 4, 7, 8, 12, 16), value=4, description="warps"),
-        card=Dropdown(options=CARDS, value="H200", description="card"),
+        registers=slider("registers", 16, 255),
+        shared_kib=slider("KiB", 1, 227),
+        warps=stops("warps", (1, 2, 3, 4, 7, 8, 12, 16)),
+        card=choice("card", CARDS),
     )
 
 

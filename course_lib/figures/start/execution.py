@@ -11,7 +11,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.start import issue
 from course_lib.figures.start.gpu_facts import when
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, explore, slider, stops
 from course_lib.hardware import hierarchy
 from course_lib.hardware.measurements import measured
 from tritontrace import gpu
@@ -121,16 +121,12 @@ def _runs(on: np.ndarray) -> list[tuple[int, int]]:
 
 def explore_hiding_latency() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere."""
-    if not live():
-        return hiding_latency()
-    from ipywidgets import IntSlider
-
-    return Sliders(
+    return explore(
         hiding_latency,
         play="warps",
-        warps=IntSlider(4, 1, 16, description="warps"),
-        latency=IntSlider(400, 20, 800, 20, description="wait"),
-        work=IntSlider(40, 10, 100, 10, description="work"),
+        warps=slider("warps", 1, 16),
+        latency=slider("wait", 20, 800, 20),
+        work=slider("work", 10, 100, 10),
     )
 
 
@@ -223,16 +219,7 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
 
 def explore_programs_over_elements() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere."""
-    if not live():
-        return programs_over_elements()
-    from ipywidgets import IntSlider, SelectionSlider
-
-    return Sliders(
-        programs_over_elements,
-        telling=(32, 33),
-        n=IntSlider(10, 1, 64, description="n"),
-        block=SelectionSlider(options=[4, 8, 16, 32], value=4, description="BLOCK"),
-    )
+    return explore(programs_over_elements, telling=(32, 33), n=slider("n", 1, 64), block=stops("BLOCK", [4, 8, 16, 32]))
 
 
 @on_white

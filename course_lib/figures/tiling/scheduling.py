@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, explore, slider, stops
 from tritontrace.colours import EDGE, FOUR, IDLE, INK, OURS, WASTE, sheer
 from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.words import plural
@@ -98,21 +98,15 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
 
 def explore_waves() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere. The size is that of a square result."""
-    if not live():
-        return waves()
-    from ipywidgets import IntSlider, SelectionSlider
 
-    def square(size: int, **rest: int) -> Figure:
-        return waves(size, size, **rest)
+    def square(size: int = 1793, bm: int = 256, bn: int = 128, sms: int = 108) -> Figure:
+        return waves(size, size, bm, bn, sms)
 
-    def side(name: str, value: int):
-        return SelectionSlider(options=SIDES[2:], value=value, description=name)
-
-    return Sliders(
+    return explore(
         square,
         telling=(1792, 1793, 4096, 4097),
-        size=IntSlider(1793, 1, 8192, description="N"),
-        bm=side("BLOCK_M", 256),
-        bn=side("BLOCK_N", 128),
-        sms=SelectionSlider(options=[40, 58, 108, 132, 148], value=108, description="SMs"),
+        size=slider("N", 1, 8192),
+        bm=stops("BLOCK_M", SIDES[2:]),
+        bn=stops("BLOCK_N", SIDES[2:]),
+        sms=stops("SMs", [40, 58, 108, 132, 148]),
     )

@@ -6,7 +6,7 @@ from matplotlib.patches import Rectangle
 
 from course_lib.exercises.tiling.oracles import moved, traced
 from course_lib.figures.tiling.recording import GIB, ITEMSIZE, SIDES, TERA, whose
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, choice, explore, slider, stops
 from course_lib.hardware.measurements import measured
 from tritontrace import gpu
 from tritontrace.colours import EDGE, IDLE, INK, LEFT, LIMIT, LOADED, OURS, PART, RESULT, RIGHT, TWO, WRONG
@@ -186,21 +186,14 @@ def _square(block_m: int, block_n: int, dtype: str) -> float:
 
 def explore_tile_sizes() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere."""
-    if not live():
-        return tile_sizes()
-    from ipywidgets import Dropdown, IntSlider, SelectionSlider
-
-    def side(name: str, value: int, options: list[int] = SIDES):
-        return SelectionSlider(options=options, value=value, description=name)
-
-    return Sliders(
+    return explore(
         tile_sizes,
-        block_m=side("BLOCK_M", 64),
-        block_n=side("BLOCK_N", 64),
-        block_k=side("BLOCK_K", 64, [16, 32, 64, 128]),
-        stages=IntSlider(3, 1, 6, description="stages"),
-        dtype=Dropdown(options=list(ITEMSIZE), value="bfloat16", description="dtype"),
-        card=Dropdown(options=[sheet.name for sheet in gpu.DATASHEETS], value="H200", description="GPU"),
+        block_m=stops("BLOCK_M", SIDES),
+        block_n=stops("BLOCK_N", SIDES),
+        block_k=stops("BLOCK_K", [16, 32, 64, 128]),
+        stages=slider("stages", 1, 6),
+        dtype=choice("dtype", list(ITEMSIZE)),
+        card=choice("GPU", [sheet.name for sheet in gpu.DATASHEETS]),
     )
 
 

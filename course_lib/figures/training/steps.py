@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves
 from course_lib.exercises.training.accounting import parameters_of
 from course_lib.exercises.training.oracles import SavedBytes, differentiable
 from course_lib.exercises.training.steps import scheduled
-from course_lib.figures.widgets import Sliders, live
+from course_lib.figures.widgets import Sliders, explore, slider, stops
 from course_lib.workloads import text
 from course_lib.workloads.activations import Live
 from course_lib.workloads.gpt import GPT, LARGE, TORCH, TOY, Config, Ops, TransformerBlock
@@ -251,16 +251,12 @@ def memory_of_a_model(layers: int = 22, width: int = 2048, batch: int = 4, conte
 
 def explore_memory() -> Sliders | Figure:
     """The memory of a model that trains, with sliders in a notebook; the picture alone where there is none."""
-    if not live():
-        return memory_of_a_model()
-    from ipywidgets import IntSlider, SelectionSlider
-
-    return Sliders(
+    return explore(
         memory_of_a_model,
-        layers=IntSlider(22, 1, 80, description="layers"),
-        width=SelectionSlider(options=[512, 1024, 2048, 4096, 8192], value=2048, description="width"),
-        batch=IntSlider(4, 1, 32, description="batch"),
-        context=SelectionSlider(options=[512, 1024, 2048, 4096, 8192, 16384], value=4096, description="context"),
+        layers=slider("layers", 1, 80),
+        width=stops("width", [512, 1024, 2048, 4096, 8192]),
+        batch=slider("batch", 1, 32),
+        context=stops("context", [512, 1024, 2048, 4096, 8192, 16384]),
     )
 
 
