@@ -25,7 +25,7 @@ from course_lib.criteria import blocks
 from course_lib.criteria.answers import Numbers, Truths
 from course_lib.criteria.budgets import EPS32, roundings, sum_budget
 from course_lib.criteria.costs import CostCriterion, DotFlops, Launches, NoAtomics, Programs, accesses, passed_on
-from course_lib.criteria.gates import Compiles, Correct, Holds, TritonDidTheWork
+from course_lib.criteria.gates import Compiles, Correct, Holds, TritonDidTheWork, correct
 from course_lib.criteria.memory import BuffersBelow, Coalesced, Rereads, Saves, Traffic, copy_bytes
 from course_lib.criteria.on_gpu import RightOnGPU
 from course_lib.criteria.results import GradedTrial, of_group
@@ -58,6 +58,7 @@ __all__ = [
     "Truths",
     "accesses",
     "copy_bytes",
+    "correct",
     "judge",
     "of_group",
     "passed_on",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,6 +74,17 @@ class Correct(Criterion):
         """Whether this is a gate, a kernel did not run because the compiler refuses it, and the gate on that says so."""
         asked = self in exercise.gates and any(isinstance(gate, Compiles) for gate in exercise.gates)
         return asked and bool(evidence.error) and any(map(_refused, evidence.compiled))
+
+
+def correct(exercise: str, points: Mapping[str, float]) -> list[Correct]:
+    """List the criteria of these groups, by their points. A group has the title `EXERCISE.title_GROUP` if the catalogue has it."""
+    return [Correct(group, each, _title(exercise, group)) for group, each in points.items()]
+
+
+def _title(exercise: str, group: str) -> str:
+    with suppress(LookupError):
+        return say(f"{exercise}.title_{re.sub('[^a-z0-9]+', '_', group.lower())}")
+    return ""
 
 
 def _size(trial: Trial) -> int:

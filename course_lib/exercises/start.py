@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from course_lib.catalogue import say
-from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
+from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes, correct
 from course_lib.exercise import Case, Criterion, Effort, Exercise, Finding, Trial
 from course_lib.exercises import sealed
 from course_lib.exercises.cases import fixed
@@ -204,11 +204,7 @@ warps_needed = Exercise(
         fixed("no wait", "no wait", latency=0, work=5),
     ],
     oracle=fewest_warps,
-    criteria=[
-        Correct("even", 1, say("start.warps_needed.title_even")),
-        Correct("ragged", 1, say("start.warps_needed.title_ragged")),
-        Correct("no wait", 1, say("start.warps_needed.title_no_wait")),
-    ],
+    criteria=correct("start.warps_needed", {"even": 1, "ragged": 1, "no wait": 1}),
     mistakes=[
         every(
             lambda out, latency, work: out == -(-latency // work), say("start.warps_needed.forgets_the_one_that_waits")
@@ -234,11 +230,7 @@ num_programs = Exercise(
         fixed("none", "small", n=0, block=128),
     ],
     oracle=lambda n, block: len(range(0, n, block)),  # where each program starts
-    criteria=[
-        Correct("whole", 1, say("start.num_programs.title_whole")),
-        Correct("ragged", 1, say("start.num_programs.title_ragged")),
-        Correct("small", 1, say("start.num_programs.title_small")),
-    ],
+    criteria=correct("start.num_programs", {"whole": 1, "ragged": 1, "small": 1}),
     mistakes=[
         every(lambda out, n, block: out == n // block, say("start.num_programs.rounds_down")),
         every(lambda out, n, block: out == n // block + 1, say("start.num_programs.one_too_many")),
@@ -324,8 +316,7 @@ add_one = Exercise(
     oracle=lambda x: x.double() + 1,
     gates=GATES,
     criteria=[
-        Correct("ragged", 4, say("start.add_one.title_ragged")),
-        Correct("float16", 1, say("start.add_one.title_float16")),
+        *correct("start.add_one", {"ragged": 4, "float16": 1}),
         Traffic(copy_bytes, 2, programs=8),
     ],
     mistakes=[

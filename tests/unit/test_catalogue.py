@@ -30,7 +30,13 @@ SENTENCES = {id: sentence for sentences in ALL.values() for id, sentence in sent
 
 @pytest.mark.parametrize("package", FOLDERS)
 def test_each_sentence_is_said_and_with_its_parameters(package):
-    assert misfits(ALL[package], FOLDERS[package].rglob("*.py")) == []
+    assert set(misfits(ALL[package], FOLDERS[package].rglob("*.py"))) <= {f"{id} is said nowhere" for id in titles()}
+
+
+def titles() -> set[str]:
+    """The ids of titles of groups, which criteria.correct puts together."""
+    exercises = [e for unit in UNITS.values() for e in import_module(f"course_lib.exercises.{unit}").EXERCISES.values()]
+    return {getattr(c.title, "id", "") for e in exercises for c in e.criteria if isinstance(c, criteria.Correct)}
 
 
 @pytest.mark.parametrize("module", UNITS.values())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Numbers, Truths
+from course_lib.criteria import Correct, Numbers, Truths, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
 from course_lib.exercises.attention.criteria import ATTENTION, TENSORS, LargestBuffer
@@ -120,11 +120,7 @@ rotary = Exercise(
     budget=rotary_budget,
     allows=TENSORS | operations("cos sin repeat_interleave flip roll exp2"),
     gates=[Correct("plain")],
-    criteria=[
-        Correct("shapes", 1, say("attention.rotary.title_shapes")),
-        Correct("anywhere", 2, say("attention.rotary.title_anywhere")),
-        Correct("half", 2, say("attention.rotary.title_half")),
-    ],
+    criteria=correct("attention.rotary", {"shapes": 1, "anywhere": 2, "half": 2}),
     mistakes=[
         Misconception(halves, say("attention.rotary.halves_as_pairs"), rotated),
         Misconception(
@@ -161,13 +157,7 @@ attention = Exercise(
     budget=attention_budget,
     allows=ATTENTION,
     gates=[Correct("plain")],
-    criteria=[
-        Correct("ragged", 1, say("attention.attention.title_ragged")),
-        Correct("causal", 2, say("attention.attention.title_causal")),
-        Correct("nothing", 1, say("attention.attention.title_nothing")),
-        Correct("hard", 1, say("attention.attention.title_hard")),
-        Correct("half", 1, say("attention.attention.title_half")),
-    ],
+    criteria=correct("attention.attention", {"ragged": 1, "causal": 2, "nothing": 1, "hard": 1, "half": 1}),
     mistakes=[
         UNSCALED,
         UNMASKED,
@@ -216,11 +206,7 @@ backward = Exercise(
     allows=ATTENTION,
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 2, say("attention.attention_backward.title_ragged")),
-        Correct("causal", 2, say("attention.attention_backward.title_causal")),
-        Correct("nothing", 1, say("attention.attention_backward.title_nothing")),
-        Correct("hard", 3, say("attention.attention_backward.title_hard")),
-        Correct("half", 2, say("attention.attention_backward.title_half")),
+        *correct("attention.attention_backward", {"ragged": 2, "causal": 2, "nothing": 1, "hard": 3, "half": 2}),
         LargestBuffer(
             lambda q, k, **_: q.shape[-2] * k.shape[-2], 2, say("attention.attention_backward.title_largest_buffer")
         ),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Holds
+from course_lib.criteria import Correct, Holds, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import rearranged, states, tiled
 from course_lib.exercises.attention.criteria import ATTENTION, LargestBuffer, Products
@@ -64,9 +64,7 @@ merge = Exercise(
     allows=ATTENTION,
     gates=[Correct("plain")],
     criteria=[
-        Correct("identity", 2, say("attention.merge.title_identity")),
-        Correct("nothing", 1, say("attention.merge.title_nothing")),
-        Correct("large", 2, say("attention.merge.title_large")),
+        *correct("attention.merge", {"identity": 2, "nothing": 1, "large": 2}),
         Holds(any_order, 1, say("attention.merge.title_order"), "order"),
     ],
     mistakes=[
@@ -143,11 +141,7 @@ tiled_attention = Exercise(
     allows=ATTENTION,
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 2, say("attention.tiled_attention.title_ragged")),
-        Correct("causal", 2, say("attention.tiled_attention.title_causal")),
-        Correct("nothing", 1, say("attention.tiled_attention.title_nothing")),
-        Correct("hard", 3, say("attention.tiled_attention.title_hard")),
-        Correct("half", 2, say("attention.tiled_attention.title_half")),
+        *correct("attention.tiled_attention", {"ragged": 2, "causal": 2, "nothing": 1, "hard": 3, "half": 2}),
         LargestBuffer(
             lambda q, k, bm, **_: 4 * bm * k.shape[-2],
             2,
@@ -227,12 +221,7 @@ flash_bytes = Exercise(
         for group, *c in ASKED
     ],
     oracle=moved_bytes,
-    criteria=[
-        Correct("plain", 1, say("attention.flash_bytes.title_plain")),
-        Correct("ragged", 1, say("attention.flash_bytes.title_ragged")),
-        Correct("causal", 2, say("attention.flash_bytes.title_causal")),
-        Correct("causal ragged", 1, say("attention.flash_bytes.title_causal_ragged")),
-    ],
+    criteria=correct("attention.flash_bytes", {"plain": 1, "ragged": 1, "causal": 2, "causal ragged": 1}),
     mistakes=[
         every(lambda output, n, **a: output == moved_bytes(n, **a) - 4 * n, say("attention.flash_bytes.no_lse")),
         every(

@@ -7,7 +7,7 @@ import itertools
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Holds
+from course_lib.criteria import Correct, Holds, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.coalescing.oracles import passes, starts_sectors, traced
@@ -39,11 +39,7 @@ sectors_touched = Exercise(
     ],
     # every byte that is wanted, one by one
     oracle=lambda addresses, itemsize: len({b // 32 for a in addresses for b in range(a, a + itemsize)}),
-    criteria=[
-        Correct("strides", 2, say("coalescing.sectors_touched.title_strides")),
-        Correct("order", 1, say("coalescing.sectors_touched.title_order")),
-        Correct("straddling", 2, say("coalescing.sectors_touched.title_straddling")),
-    ],
+    criteria=correct("coalescing.sectors_touched", {"strides": 2, "order": 1, "straddling": 2}),
 )
 
 strided_efficiency = Exercise(
@@ -62,10 +58,7 @@ strided_efficiency = Exercise(
     ],
     oracle=lambda stride, itemsize: traced(itemsize, step=stride, lanes=32).efficiency,
     rel_tol=1e-6,  # it may be computed in float32
-    criteria=[
-        Correct("float32", 2, say("coalescing.strided_efficiency.title_float32")),
-        Correct("other dtypes", 2, say("coalescing.strided_efficiency.title_other_dtypes")),
-    ],
+    criteria=correct("coalescing.strided_efficiency", {"float32": 2, "other dtypes": 2}),
     mistakes=[on_exception("NoneType", say("coalescing.strided_efficiency.unsolved"))],
 )
 
@@ -139,8 +132,5 @@ divergence_passes = Exercise(
         Case("no thread", "short warps", lambda g: {"taken": []}),
     ],
     oracle=passes,
-    criteria=[
-        Correct("whole warps", 2, say("coalescing.divergence_passes.title_whole_warps")),
-        Correct("short warps", 2, say("coalescing.divergence_passes.title_short_warps")),
-    ],
+    criteria=correct("coalescing.divergence_passes", {"whole warps": 2, "short warps": 2}),
 )

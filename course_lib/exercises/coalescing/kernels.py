@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from course_lib.catalogue import say
-from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, copy_bytes, sum_budget
+from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, copy_bytes, correct, sum_budget
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import FP16, Drawing, against_copy, cases_of
 from course_lib.exercises.coalescing.cases import gather_bytes, matrix, matrix_and_index, pairs, read_bytes
@@ -41,8 +41,7 @@ row_copy = Exercise(
     oracle=lambda x: x.double(),
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("strided", 2, say("coalescing.row_copy.title_strided")),
+        *correct("coalescing.row_copy", {"ragged": 2, "strided": 2}),
         Coalesced("load", 2),
         Coalesced("store", 1),
         Traffic(copy_bytes, 1),
@@ -75,8 +74,7 @@ gather_rows = Exercise(
     oracle=lambda x, index: x[index].double(),
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("strided", 2, say("coalescing.gather_rows.title_strided")),
+        *correct("coalescing.gather_rows", {"ragged": 2, "strided": 2}),
         Coalesced("load", 2),
         Coalesced("store", 1),
         Traffic(gather_bytes, 1, title=say("coalescing.gather_rows.title_traffic")),
@@ -154,8 +152,7 @@ column_sum = Exercise(
     budget=SUMS,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, say("coalescing.column_sum.title_ragged")),
-        Correct("float16", 2, say("coalescing.column_sum.title_float16")),
+        *correct("coalescing.column_sum", {"ragged": 2, "float16": 2}),
         Coalesced("load", 3),
         Traffic(read_bytes, 1, at_most=1.15, title=say("coalescing.column_sum.title_traffic"), programs=0),
         Programs(8, 2),
@@ -196,8 +193,7 @@ deinterleave = Exercise(
     oracle=lambda x: (x[0::2].double(), x[1::2].double()),
     gates=GATES,
     criteria=[
-        Correct("ragged", 1),
-        Correct("float16", 1, say("coalescing.deinterleave.title_float16")),
+        *correct("coalescing.deinterleave", {"ragged": 1, "float16": 1}),
         Coalesced("load", 3),
         Coalesced("store", 2),
         Traffic(copy_bytes, 1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Holds
+from course_lib.criteria import Correct, Holds, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.dtypes.cases import drawn_patterns, numbers_of, patterns, specials
@@ -112,10 +112,7 @@ relu_intensity = Exercise(
         *(fixed(d, "small", dtype=d) for d in ("float8_e4m3fn", "float8_e5m2")),
     ],
     oracle=traced_intensity,
-    criteria=[
-        Correct("plain", 2, say("dtypes.relu_intensity.title_plain")),
-        Correct("small", 1, say("dtypes.relu_intensity.title_small")),
-    ],
+    criteria=correct("dtypes.relu_intensity", {"plain": 2, "small": 1}),
     mistakes=[
         times(2, say("dtypes.relu_intensity.a_comparison_and_a_product"), traced_intensity),
         upside_down,

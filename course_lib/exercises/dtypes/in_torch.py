@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import BuffersBelow, Correct, Holds, sum_budget
+from course_lib.criteria import BuffersBelow, Correct, Holds, correct, sum_budget
 from course_lib.exercise import Case, Effort, Exercise, Trial
 from course_lib.exercises.cases import ARITHMETIC, INTEGERS
 from course_lib.exercises.dtypes.cases import (
@@ -145,8 +145,7 @@ half_sum = Exercise(
     allows=ARITHMETIC,
     gates=[Correct("plain")],
     criteria=[
-        Correct("long", 2, say("dtypes.half_sum.title_long")),
-        Correct("large", 2, say("dtypes.half_sum.title_large")),
+        *correct("dtypes.half_sum", {"long": 2, "large": 2}),
         BuffersBelow(lambda x: x.nbytes, 1, say("dtypes.half_sum.title_buffers_below")),
     ],
     mistakes=[
@@ -181,11 +180,7 @@ stable_logsumexp = Exercise(
     budget=logsumexp_budget,
     allows=ARITHMETIC,
     gates=[Correct("plain")],
-    criteria=[
-        Correct("large", 2, say("dtypes.stable_logsumexp.title_large")),
-        Correct("masked", 2, say("dtypes.stable_logsumexp.title_masked")),
-        Correct("float16", 2, say("dtypes.stable_logsumexp.title_float16")),
-    ],
+    criteria=correct("dtypes.stable_logsumexp", {"large": 2, "masked": 2, "float16": 2}),
     mistakes=[any_of(torch.isinf, ("large",), say("dtypes.stable_logsumexp.no_maximum")), nan_where_all_is_masked],
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import EPS32, Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
+from course_lib.criteria import EPS32, Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import Drawing, against_copy
 from course_lib.exercises.dtypes.cases import sizes
@@ -41,9 +41,7 @@ scaled_square = Exercise(
     budget=square_budget,
     gates=[TritonDidTheWork(), Correct("plain"), Compiles()],
     criteria=[
-        Correct("ragged", 2, say("dtypes.scaled_square.title_ragged")),
-        Correct("large", 2, say("dtypes.scaled_square.title_large")),
-        Correct("tiny", 2, say("dtypes.scaled_square.title_tiny")),
+        *correct("dtypes.scaled_square", {"ragged": 2, "large": 2, "tiny": 2}),
         Traffic(copy_bytes, 2),
     ],
     bonus=[against_copy(Drawing("2^27, float16", sizes(1 << 27, 0.5, 2, torch.float16, 0.5)), copy_bytes)],

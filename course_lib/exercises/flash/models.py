@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, DotFlops, Launches, Programs, Rereads, Speed, Traffic
+from course_lib.criteria import DotFlops, Launches, Programs, Rereads, Speed, Traffic, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.cases import BF16, FP16, FP32
@@ -64,8 +64,7 @@ sliding_window = Exercise(
     budget=causal_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("hard", 2, say("flash.sliding_window.title_hard")),
+        *correct("flash.sliding_window", {"ragged": 2, "hard": 2}),
         Traffic(windows_bytes, 2, at_most=1.0, title=say("flash.sliding_window.title_traffic")),
         DotFlops(tiles_flops, least_flops, 1, say("flash.sliding_window.title_dot_flops")),
     ],
@@ -110,10 +109,7 @@ grouped_attention = Exercise(
     budget=kernel_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("causal", 2, say("flash.grouped_attention.title_causal")),
-        Correct("nothing", 1, say("flash.grouped_attention.title_nothing")),
-        Correct("hard", 1, say("flash.grouped_attention.title_hard")),
+        *correct("flash.grouped_attention", {"ragged": 2, "causal": 2, "nothing": 1, "hard": 1}),
         Rereads(
             "k",
             lambda q, k, **_: math.ceil(q.shape[0] // k.shape[0] * q.shape[1] / TILE),
@@ -175,10 +171,7 @@ flash_decode = Exercise(
     budget=kernel_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("empty", 2, say("flash.flash_decode.title_empty")),
-        Correct("hard", 1, say("flash.flash_decode.title_hard")),
-        Correct("half", 1, say("flash.flash_decode.title_half")),
+        *correct("flash.flash_decode", {"ragged": 2, "empty": 2, "hard": 1, "half": 1}),
         Programs(16, 2, "performance"),
         Launches(2, 1),
         Traffic(cache_bytes, 2, at_most=1.05, title=say("flash.flash_decode.title_traffic"), programs=0),

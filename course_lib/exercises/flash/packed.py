@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, DotFlops, Launches, Traffic
+from course_lib.criteria import DotFlops, Launches, Traffic, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.cases import BF16, FP16, FP32
@@ -93,9 +93,7 @@ varlen = Exercise(
     budget=packed_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 3, say("flash.varlen.title_ragged")),
-        Correct("empty", 1, say("flash.varlen.title_empty")),
-        Correct("hard", 1, say("flash.varlen.title_hard")),
+        *correct("flash.varlen", {"ragged": 3, "empty": 1, "hard": 1}),
         DotFlops(summed(tiles_flops), summed(least_flops), 2, say("flash.varlen.title_dot_flops")),
         Traffic(summed(least_bytes), 2, at_most=1.0, title=say("flash.varlen.title_traffic")),
         Launches(1, 1),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Coalesced, Correct, DotFlops, Launches, Rereads, Traffic, TritonDidTheWork
+from course_lib.criteria import Coalesced, Correct, DotFlops, Launches, Rereads, Traffic, TritonDidTheWork, correct
 from course_lib.evidence import Evidence
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.cases import qkv
@@ -163,13 +163,7 @@ online_update = Exercise(
     oracle=means,
     budget=means_budget,
     gates=(UpdateIsWritten(), *GATES[1:]),
-    criteria=[
-        Correct("ragged", 1),
-        Correct("hard", 2, say("flash.online_update.title_hard")),
-        Correct("late", 2, say("flash.online_update.title_late")),
-        Correct("half", 2, say("flash.online_update.title_half")),
-        Correct("float32", 1, say("flash.online_update.title_float32")),
-    ],
+    criteria=correct("flash.online_update", {"ragged": 1, "hard": 2, "late": 2, "half": 2, "float32": 1}),
     mistakes=[
         *NOT_RESCALED,
         *UPDATES,
@@ -208,8 +202,7 @@ one_head = Exercise(
     budget=kernel_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("hard", 2, say("flash.one_head.title_hard")),
+        *correct("flash.one_head", {"ragged": 2, "hard": 2}),
         Rereads("k", lambda q, **_: math.ceil(q.shape[-2] / TILE), 2, say("flash.one_head.title_rereads_k")),
         Launches(1, 1),
         Coalesced("load", 1),
@@ -262,9 +255,7 @@ causal_one_head = Exercise(
     budget=causal_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("longer", 1, say("flash.causal_one_head.title_longer")),
-        Correct("hard", 1, say("flash.causal_one_head.title_hard")),
+        *correct("flash.causal_one_head", {"ragged": 2, "longer": 1, "hard": 1}),
         DotFlops(tiles_flops, least_flops, 2, say("flash.causal_one_head.title_dot_flops")),
         # of one head every program reads nearly all, so that none does a fair share: one_head asks who shares the work
         Traffic(

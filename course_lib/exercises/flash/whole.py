@@ -9,7 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.catalogue import say
-from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, Launches, Speed, Traffic
+from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, Launches, Speed, Traffic, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.cases import backwards, by_columns, heads, one_of_each_head
@@ -100,16 +100,12 @@ flash_attention_forward = Exercise(
     budget=kernel_budget,
     gates=(*GATES[:2], Compiles(apart=["dims"])),
     criteria=[
-        Correct("ragged", 2),
-        Correct("leading", 1, say("flash.flash_attention_forward.title_leading")),
+        *correct("flash.flash_attention_forward", {"ragged": 2, "leading": 1}),
         Correct("strided", 3, say("flash.flash_attention_forward.title_strided"), uncopied=True),
         Correct("dims", 1, say("flash.flash_attention_forward.title_dims"), compiles=True),
-        Correct("float32", 1, say("flash.flash_attention_forward.title_float32")),
-        Correct("causal", 2, say("flash.flash_attention_forward.title_causal")),
-        Correct("nothing", 1, say("flash.flash_attention_forward.title_nothing")),
-        Correct("hard", 3, say("flash.flash_attention_forward.title_hard")),
-        Correct("half", 2, say("flash.flash_attention_forward.title_half")),
-        Correct("scale", 1, say("flash.flash_attention_forward.title_scale")),
+        *correct(
+            "flash.flash_attention_forward", {"float32": 1, "causal": 2, "nothing": 1, "hard": 3, "half": 2, "scale": 1}
+        ),
         Traffic(least_bytes, 2, at_most=1.0, title=say("flash.flash_attention_forward.title_traffic")),
         DotFlops(tiles_flops, least_flops, 2, say("flash.flash_attention_forward.title_dot_flops")),
         Launches(1, 1),

@@ -7,7 +7,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from course_lib.catalogue import say
-from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Traffic
+from course_lib.criteria import (
+    BuffersBelow,
+    Coalesced,
+    Compiles,
+    Correct,
+    DotFlops,
+    NoAtomics,
+    Rereads,
+    Traffic,
+    correct,
+)
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32, Drawing, against_copy
 from course_lib.exercises.flash.cases import each_in_its_order
@@ -113,9 +123,7 @@ dkdv_one_head = Exercise(
     budget=partial(gradient_budget, of="kv"),
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, say("flash_backward.dkdv_one_head.title_ragged")),
-        Correct("hard", 2, say("flash_backward.dkdv_one_head.title_hard")),
-        Correct("half", 1, say("flash_backward.dkdv_one_head.title_half")),
+        *correct("flash_backward.dkdv_one_head", {"ragged": 2, "hard": 2, "half": 1}),
         DotFlops(products(4), products(4, 1), 1, say("flash_backward.dkdv_one_head.title_dot_flops")),
         Rereads(
             "q", lambda k, **_: math.ceil(k.shape[-2] / TILE), 2, say("flash_backward.dkdv_one_head.title_rereads_q")

@@ -9,7 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.catalogue import say
-from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed
+from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed, correct
 from course_lib.criteria.costs import MIN_PROGRAMS
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32, operations
@@ -77,11 +77,7 @@ flash_attention = Exercise(
     allows=operations("_to_copy _unsafe_view bmm mm clone eq exp logsumexp mul scalar_tensor sub tril where"),
     gates=[KernelsMadeTheGradients(), Correct("plain"), Compiles()],
     criteria=[
-        Correct("ragged", 2, say("flash_backward.flash_attention.title_ragged")),
-        Correct("strided", 2, say("flash_backward.flash_attention.title_strided")),
-        Correct("causal", 2, say("flash_backward.flash_attention.title_causal")),
-        Correct("hard", 2, say("flash_backward.flash_attention.title_hard")),
-        Correct("half", 1, say("flash_backward.flash_attention.title_half")),
+        *correct("flash_backward.flash_attention", {"ragged": 2, "strided": 2, "causal": 2, "hard": 2, "half": 1}),
         KernelsAlone(2),
         KeepsOneNumberARow(3),
         Launches(1, 1, phase=0),

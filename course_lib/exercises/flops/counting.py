@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Holds
+from course_lib.criteria import Correct, Holds, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.flops.cases import named, sizes
@@ -34,10 +34,7 @@ matmul_cost = Exercise(
         Case("drawn sizes", "other", lambda g: sizes(integer(g, 1, 900), integer(g, 1, 900), integer(g, 1, 900), 8)),
     ],
     oracle=product_cost,
-    criteria=[
-        Correct("square", 2, say("flops.matmul_cost.title_square")),
-        Correct("other", 2, say("flops.matmul_cost.title_other")),
-    ],
+    criteria=correct("flops.matmul_cost", {"square": 2, "other": 2}),
     mistakes=[
         swapped(product_cost),
         times(0.5, say("flops.matmul_cost.multiplications_alone"), product_cost, part=0),
@@ -174,12 +171,7 @@ count_flops = Exercise(
         named("elementwise", "whole programs", 100),
     ],
     oracle=torch_count,
-    criteria=[
-        Correct("products", 3, say("flops.count_flops.title_products")),
-        Correct("batches", 2, say("flops.count_flops.title_batches")),
-        Correct("with an addition", 2, say("flops.count_flops.title_with_an_addition")),
-        Correct("whole programs", 3, say("flops.count_flops.title_whole_programs")),
-    ],
+    criteria=correct("flops.count_flops", {"products": 3, "batches": 2, "with an addition": 2, "whole programs": 3}),
     mistakes=[
         times(0.5, say("flops.count_flops.multiplications_alone"), torch_count),
         times(0, say("flops.count_flops.calls_without_the_mode"), torch_count),

@@ -7,7 +7,7 @@ import math
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Holds
+from course_lib.criteria import Holds, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, run_of
@@ -56,10 +56,7 @@ backward_flops = Exercise(
         fixed("128, 784, 100, 10", "without", **layer_sizes(128, 784, 100, 10, False)),
     ],
     oracle=two_layers_backward,
-    criteria=[
-        Correct("with", 3, say("flops.backward_flops.title_with")),
-        Correct("without", 2, say("flops.backward_flops.title_without")),
-    ],
+    criteria=correct("flops.backward_flops", {"with": 3, "without": 2}),
     mistakes=[
         times(0.5, say("flops.backward_flops.multiplications_alone"), two_layers_backward),
         every(
@@ -87,10 +84,7 @@ attention_cost = Exercise(
         fixed("unlike lengths", "many", **dict(zip(NAIVE, (2, 3, 100, 37, 16, 4), strict=True))),
     ],
     oracle=attention,
-    criteria=[
-        Correct("one head", 3, say("flops.attention_cost.title_one_head")),
-        Correct("many", 2, say("flops.attention_cost.title_many")),
-    ],
+    criteria=correct("flops.attention_cost", {"one head": 3, "many": 2}),
     mistakes=[
         swapped(attention),
         *ATTENTION_COSTS,
@@ -155,10 +149,7 @@ utilisation = Exercise(
         fixed("1 B, old GPUs", "recompute", parameters=1e9, tokens_per_second=2e5, gpus=16, peak_flops=125e12, recompute=True),
     ],
     oracle=lambda **arguments: second_by_second(**arguments),
-    criteria=[
-        Correct("plain", 2, say("flops.utilisation.title_plain")),
-        Correct("recompute", 1, say("flops.utilisation.title_recompute")),
-    ],
+    criteria=correct("flops.utilisation", {"plain": 2, "recompute": 1}),
     mistakes=[
         times(1 / 3, say("flops.training_days.forward_alone"),
               lambda **run: second_by_second(**run), part=0),
@@ -277,8 +268,5 @@ training_memory = Exercise(
         fixed("1 layer, momentum", "states", **run_of(1, 8, 3, "momentum")),
     ],
     oracle=trained_bytes,
-    criteria=[
-        Correct("sgd", 3, say("flops.training_memory.title_sgd")),
-        Correct("states", 3, say("flops.training_memory.title_states")),
-    ],
+    criteria=correct("flops.training_memory", {"sgd": 3, "states": 3}),
 )

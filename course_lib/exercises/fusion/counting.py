@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct
+from course_lib.criteria import Correct, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.fusion.mistakes import STORES_ONE, one_store_each
@@ -38,11 +38,7 @@ chain_bytes = Exercise(
     ],
     oracle=traced_bytes,
     without=["course_lib.workloads.chains"],
-    criteria=[
-        Correct("one by one", 2, say("fusion.chain_bytes.title_one_by_one")),
-        Correct("all in one", 2, say("fusion.chain_bytes.title_all_in_one")),
-        Correct("cuts", 2, say("fusion.chain_bytes.title_cuts")),
-    ],
+    criteria=correct("fusion.chain_bytes", {"one by one": 2, "all in one": 2, "cuts": 2}),
     mistakes=[every(one_store_each, STORES_ONE)],
 )
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.catalogue import say
-from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, Speed, Traffic
+from course_lib.criteria import GATES, BuffersBelow, Coalesced, Launches, Speed, Traffic, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises import cases
 from course_lib.exercises.cases import BF16, FP16, Drawing, cases_of
@@ -60,8 +60,7 @@ sin2_plus_cos2 = Exercise(
     budget=near(lambda x, y: torch.ones_like(x, dtype=torch.float64)),
     gates=GATES,
     criteria=[
-        Correct("ragged", 1),
-        Correct("half", 1, say("fusion.sin2_plus_cos2.title_half")),
+        *correct("fusion.sin2_plus_cos2", {"ragged": 1, "half": 1}),
         Launches(1, 1),
         Traffic(lambda x, y: 3 * nbytes(x), 3, at_most=1.0),
     ],
@@ -85,9 +84,7 @@ bias_gelu = Exercise(
     budget=near(lambda x, bias: x.double().abs() + bias.double().abs()),
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("strided", 1, say("fusion.bias_gelu.title_strided")),
-        Correct("half", 1, say("fusion.bias_gelu.title_half")),
+        *correct("fusion.bias_gelu", {"ragged": 2, "strided": 1, "half": 1}),
         Launches(1, 1),
         Traffic(lambda x, bias: 2 * nbytes(x) + x.shape[0] * nbytes(bias), 2, at_most=1.0),
         Coalesced("load", 1),
@@ -139,9 +136,7 @@ softmax = Exercise(
     budget=softmax_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("strided", 1, say("fusion.softmax.title_strided")),
-        Correct("hard", 3, say("fusion.softmax.title_hard")),
+        *correct("fusion.softmax", {"ragged": 2, "strided": 1, "hard": 3}),
         Launches(1, 1),
         Traffic(softmax_bytes, 3, at_most=1.0),
     ],
@@ -189,9 +184,7 @@ online_softmax = Exercise(
     budget=softmax_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("hard", 3, say("fusion.online_softmax.title_hard")),
-        Correct("long", 2, say("fusion.online_softmax.title_long")),
+        *correct("fusion.online_softmax", {"ragged": 2, "hard": 3, "long": 2}),
         Traffic(
             lambda x: 3 * nbytes(x),
             3,
@@ -251,9 +244,7 @@ rmsnorm = Exercise(
     budget=norm_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("strided", 1, say("fusion.rmsnorm.title_strided")),
-        Correct("hard", 3, say("fusion.rmsnorm.title_hard")),
+        *correct("fusion.rmsnorm", {"ragged": 2, "strided": 1, "hard": 3}),
         Launches(1, 1),
         Traffic(lambda x, weight, eps: 2 * nbytes(x) + beside_rows(x, weight), 3, at_most=1.0),
     ],
@@ -290,8 +281,7 @@ add_rmsnorm = Exercise(
     budget=norm_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("hard", 2, say("fusion.add_rmsnorm.title_hard")),
+        *correct("fusion.add_rmsnorm", {"ragged": 2, "hard": 2}),
         Launches(1, 1),
         Traffic(
             lambda x, residual, weight, eps: 4 * nbytes(x) + beside_rows(x, weight),
@@ -328,8 +318,7 @@ cross_entropy = Exercise(
     budget=loss_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("hard", 3, say("fusion.cross_entropy.title_hard")),
+        *correct("fusion.cross_entropy", {"ragged": 2, "hard": 3}),
         Traffic(
             lambda logits, target: nbytes(logits), 3, at_most=1.01, title=say("fusion.cross_entropy.title_traffic")
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Traffic, copy_bytes
+from course_lib.criteria import Correct, Traffic, copy_bytes, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, fixed
 from course_lib.exercises.sm.cases import factors, matrix, multiply_adds
@@ -43,10 +43,7 @@ phase_of = Exercise(
         ),
     ],
     oracle=turns,
-    criteria=[
-        Correct("two", 1, say("hopper.phase_of.title_two")),
-        Correct("other", 2, say("hopper.phase_of.title_other")),
-    ],
+    criteria=correct("hopper.phase_of", {"two": 1, "other": 2}),
     mistakes=[
         every(lambda output, i, SIZE: tuple(output)[1] == i % 2, say("hopper.phase_of.parity_of_the_tile")),
         every(
@@ -107,8 +104,7 @@ tma_copy = Exercise(
     oracle=lambda x: x.double(),
     gates=GATES,
     criteria=[
-        Correct("ragged", 1, say("hopper.tma_copy.title_ragged")),
-        Correct("strided", 1, say("hopper.tma_copy.title_strided")),
+        *correct("hopper.tma_copy", {"ragged": 1, "strided": 1}),
         Uses("TMA load", 1),
         Uses("TMA store", 1),
         Traffic(copy_bytes, 1),

@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Numbers, Speed, Traffic, Truths
+from course_lib.criteria import Correct, Numbers, Speed, Traffic, Truths, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP16, fixed
 from course_lib.exercises.flash.oracles import kernel_budget
@@ -114,8 +114,7 @@ warp_specialised_matmul = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("short", 1, say("hopper.warp_specialised_matmul.title_short")),
-        Correct("long", 1, say("hopper.warp_specialised_matmul.title_long")),
+        *correct("hopper.warp_specialised_matmul", {"short": 1, "long": 1}),
         Uses("wgmma", 1, needs=multiply_adds),
         Specialised(2, 2),
         Traffic(moved(128, 64), 1, title=say("hopper.warp_specialised_matmul.title_traffic"), programs=2),

@@ -6,7 +6,18 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from course_lib.catalogue import say
-from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
+from course_lib.criteria import (
+    GATES,
+    BuffersBelow,
+    Coalesced,
+    Correct,
+    Launches,
+    NoAtomics,
+    Programs,
+    Saves,
+    Traffic,
+    correct,
+)
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import Drawing, against_copy
 from course_lib.exercises.recomputation.cases import (
@@ -66,10 +77,7 @@ sigmoid3_traffic = Exercise(
     effort=Effort(minutes=5, lines=2, difficulty=2),
     cases=[traffic(n, b, r) for r in (False, True) for n, b in ((1000, 4), (4096, 2), (77, 8))],
     oracle=sigmoid_bytes,
-    criteria=[
-        Correct("stored", 2, say("recomputation.sigmoid3_traffic.title_stored")),
-        Correct("recomputed", 2, say("recomputation.sigmoid3_traffic.title_recomputed")),
-    ],
+    criteria=correct("recomputation.sigmoid3_traffic", {"stored": 2, "recomputed": 2}),
     mistakes=[in_tensors],
 )
 
@@ -94,8 +102,7 @@ sigmoid3 = Exercise(
     budget=sigmoid_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 1),
-        Correct("hard", 1, say("recomputation.sigmoid3.title_hard")),
+        *correct("recomputation.sigmoid3", {"ragged": 1, "hard": 1}),
         Correct("twice", 1, say("recomputation.twice.title")),
         Saves(lambda x, dy: 0, 3, say("recomputation.sigmoid3.title_saves")),
         Launches(1, 1, phase=0),
@@ -140,8 +147,7 @@ recomputed_gelu = Exercise(
     budget=gelu_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 1),
-        Correct("hard", 2, say("recomputation.recomputed_gelu.title_hard")),
+        *correct("recomputation.recomputed_gelu", {"ragged": 1, "hard": 2}),
         Correct("twice", 1, say("recomputation.twice.title")),
         Saves(lambda x, gate, dy: 0, 3, say("recomputation.recomputed_gelu.title_saves")),
         Launches(1, 1, phase=1),
@@ -186,8 +192,7 @@ cross_entropy_backward = Exercise(
     budget=cross_entropy_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("hard", 2, say("recomputation.cross_entropy_backward.title_hard")),
+        *correct("recomputation.cross_entropy_backward", {"ragged": 2, "hard": 2}),
         Traffic(lambda x, target, lse, dloss: 2 * x.nbytes, 2),
         Coalesced("load", 1),
         BuffersBelow(
@@ -227,8 +232,7 @@ rmsnorm_backward = Exercise(
     budget=rmsnorm_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2),
-        Correct("hard", 2, say("recomputation.rmsnorm_backward.title_hard")),
+        *correct("recomputation.rmsnorm_backward", {"ragged": 2, "hard": 2}),
         Traffic(times(3), 2, at_most=1.2, title=say("recomputation.rmsnorm_backward.title_traffic"), programs=0),
         NoAtomics(2),
         Programs(8, 1, group="performance"),

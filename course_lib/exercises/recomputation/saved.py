@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct
+from course_lib.criteria import Correct, correct
 from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.oracles import kept_bytes
@@ -67,12 +67,7 @@ saved_bytes = Exercise(
         fixed("no gradients", "others", name="without grad", sizes=[12, 5]),
     ],
     oracle=kept_bytes,
-    criteria=[
-        Correct("plain", 2, say("recomputation.saved_bytes.title_plain")),
-        Correct("inputs", 1, say("recomputation.saved_bytes.title_inputs")),
-        Correct("shared", 2, say("recomputation.saved_bytes.title_shared")),
-        Correct("others", 1, say("recomputation.saved_bytes.title_others")),
-    ],
+    criteria=correct("recomputation.saved_bytes", {"plain": 2, "inputs": 1, "shared": 2, "others": 1}),
     mistakes=[
         every(
             lambda out, name, sizes: out == kept_bytes(name, sizes, inputs=True),

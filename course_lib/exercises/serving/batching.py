@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct
+from course_lib.criteria import correct
 from course_lib.exercise import Effort, Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
 from course_lib.mistakes import every, for_cases
@@ -90,12 +90,7 @@ capacity = Exercise(
         question("room for one, to the byte", "edges", 16 * 10**9 + 2**30, 8192),
     ],
     oracle=counted,
-    criteria=[
-        Correct("plain", 2, say("serving.capacity.title_plain")),
-        Correct("heads", 1, say("serving.capacity.title_heads")),
-        Correct("window", 1, say("serving.capacity.title_window")),
-        Correct("edges", 1, say("serving.capacity.title_edges")),
-    ],
+    criteria=correct("serving.capacity", {"plain": 2, "heads": 1, "window": 1, "edges": 1}),
     mistakes=[
         for_cases(
             lambda case: case.name == "weights that do not fit",

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import EPS32, Correct, Numbers
+from course_lib.criteria import EPS32, Correct, Numbers, correct
 from course_lib.criteria.costs import CostCriterion
 from course_lib.exercise import Case, Effort, Exercise, Finding, Trial
 from course_lib.exercises.cases import ARITHMETIC, fixed, operations
@@ -173,10 +173,7 @@ mended = Exercise(
     ),
     gates=[Correct("plain")],
     criteria=[
-        Correct("mask", 1, say("serving.mended.title_mask")),
-        Correct("causal", 2, say("serving.mended.title_causal")),
-        Correct("scale", 2, say("serving.mended.title_scale")),
-        Correct("again", 2, say("serving.mended.title_again")),
+        *correct("serving.mended", {"mask": 1, "causal": 2, "scale": 2, "again": 2}),
         NoRepeats(1),
     ],
     mistakes=[

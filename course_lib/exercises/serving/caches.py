@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, GradedTrial, Launches, Traffic, roundings
+from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, GradedTrial, Launches, Traffic, correct, roundings
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.mistakes import nan_in
 from course_lib.exercises.cases import BF16, operations
@@ -79,9 +79,7 @@ kv_cache = Exercise(
     ),
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 1, say("serving.kv_cache.title_ragged")),
-        Correct("ring", 2, say("serving.kv_cache.title_ring")),
-        Correct("long", 1, say("serving.kv_cache.title_long")),
+        *correct("serving.kv_cache", {"ragged": 1, "ring": 2, "long": 1}),
         Moves(lambda k, v, **_: 1.05 * 2 * (k.nbytes + v.nbytes), 2, say("serving.kv_cache.title_moves")),
         Moves(
             lambda k, v, **_: 1.05 * 2 * (k.nbytes + v.nbytes),
@@ -187,10 +185,7 @@ decode_step = Exercise(
     allows=operations("copy_ clone"),
     gates=GATES,
     criteria=[
-        Correct("positions", 3, say("serving.decode_step.title_positions")),
-        Correct("ragged", 2, say("serving.decode_step.title_ragged")),
-        Correct("ring", 2, say("serving.decode_step.title_ring")),
-        Correct("half", 1, say("serving.decode_step.title_half")),
+        *correct("serving.decode_step", {"positions": 3, "ragged": 2, "ring": 2, "half": 1}),
         Traffic(token_bytes, 3, at_most=1.2, title=say("serving.decode_step.title_traffic"), programs=0),
         ReadTogether(32, 1, say("serving.decode_step.title_read_together")),
         # the check keeps its inputs as they are, and hands over copies of the two caches
@@ -294,8 +289,7 @@ paged_decode = Exercise(
     allows=operations("clone index index_select gather _to_copy clamp"),
     gates=GATES,
     criteria=[
-        Correct("ragged", 3, say("serving.paged_decode.title_ragged")),
-        Correct("half", 1, say("serving.paged_decode.title_half")),
+        *correct("serving.paged_decode", {"ragged": 3, "half": 1}),
         Traffic(page_bytes, 3, at_most=1.1, title=say("serving.paged_decode.title_traffic"), programs=8),
         BuffersBelow(lambda k_pages, **_: k_pages.nbytes / 4, 1, say("serving.paged_decode.title_buffers_below")),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, roundings
+from course_lib.criteria import EPS32, GATES, BuffersBelow, DotFlops, Launches, correct, roundings
 from course_lib.exercise import Case, Effort, Exercise, Trial
 from course_lib.exercises.attention.mistakes import has_nan
 from course_lib.exercises.cases import BF16, operations
@@ -118,13 +118,10 @@ attention_for = Exercise(
     allows=operations("clone _to_copy"),
     gates=GATES,
     criteria=[
-        Correct("grouped", 2, say("serving.attention_for.title_grouped")),
-        Correct("causal", 2, say("serving.attention_for.title_causal")),
-        Correct("top left", 2, say("serving.attention_for.title_top_left")),
-        Correct("window", 2, say("serving.attention_for.title_window")),
-        Correct("mask", 3, say("serving.attention_for.title_mask")),
-        Correct("scale", 1, say("serving.attention_for.title_scale")),
-        Correct("half", 1, say("serving.attention_for.title_half")),
+        *correct(
+            "serving.attention_for",
+            {"grouped": 2, "causal": 2, "top left": 2, "window": 2, "mask": 3, "scale": 1, "half": 1},
+        ),
         BuffersBelow(lambda k, **_: k.nbytes / 2, 2, say("serving.attention_for.title_buffers_below")),
         DotFlops(scores_flops(128), scores_flops(1), 1, say("serving.attention_for.title_dot_flops")),
         Launches(1, 1, programs=16),

@@ -19,6 +19,7 @@ from course_lib.criteria import (
     Traffic,
     Truths,
     copy_bytes,
+    correct,
     roundings,
 )
 from course_lib.exercise import Case, Effort, Exercise
@@ -191,9 +192,7 @@ rotary = Exercise(
     budget=rotary_budget,
     gates=GATES,
     criteria=[
-        Correct("positions", 2, say("serving.rotary.title_positions")),
-        Correct("ragged", 1, say("serving.rotary.title_ragged")),
-        Correct("half", 1, say("serving.rotary.title_half")),
+        *correct("serving.rotary", {"positions": 2, "ragged": 1, "half": 1}),
         Traffic(lambda x, positions, **_: copy_bytes(x) + positions.nbytes * x.shape[1] * x.shape[0], 2),
         Coalesced("load", 1),
         Launches(1, 1),
@@ -286,10 +285,7 @@ alibi = Exercise(
     budget=lambda expected, dtype, arguments: 8 * EPS32 * (1 + expected.abs() + arguments["scores"].double().abs()),
     allows=MAKES,
     gates=[Correct("plain")],
-    criteria=[
-        Correct("decode", 1, say("serving.alibi.title_decode")),
-        Correct("heads", 2, say("serving.alibi.title_heads")),
-    ],
+    criteria=correct("serving.alibi", {"decode": 1, "heads": 2}),
     mistakes=[
         Misconception(biased(-1.0), say("serving.alibi.positive"), biased()),
         Misconception(of_8_heads, say("serving.alibi.slopes_of_8_heads"), biased()),

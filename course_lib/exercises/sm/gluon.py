@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Traffic, copy_bytes, sum_budget
+from course_lib.criteria import Correct, Traffic, copy_bytes, correct, sum_budget
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import FP32, fixed
 from course_lib.exercises.sm.cases import matrix
@@ -95,11 +95,7 @@ holder = Exercise(
         ),
     ],
     oracle=holding,
-    criteria=[
-        Correct("once", 1, say("sm.holder.title_once")),
-        Correct("again", 2, say("sm.holder.title_again")),
-        Correct("columns", 2, say("sm.holder.title_columns")),
-    ],
+    criteria=correct("sm.holder", {"once": 1, "again": 2, "columns": 2}),
     mistakes=[
         every(_swapped, say("sm.holder.axes_swapped")),
         every(_repetitions_first, say("sm.holder.repetitions_before_what_lies_together")),

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Holds, Truths
+from course_lib.criteria import Holds, Truths, correct
 from course_lib.exercise import Case, Effort, Exercise, Trial
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.sm.wrong_numbers import guessed
@@ -68,10 +68,7 @@ speed_of_light = Exercise(
         chip("a card of 72 watts", "throttled", 58, 512, 2.04e9, 110.0, idle=16.0, limit=72.0),
     ],
     oracle=two_peaks,
-    criteria=[
-        Correct("peak", 1, say("sm.speed_of_light.title_peak")),
-        Correct("throttled", 2, say("sm.speed_of_light.title_throttled")),
-    ],
+    criteria=correct("sm.speed_of_light", {"peak": 1, "throttled": 2}),
     mistakes=[
         guessed(
             lambda sms, macs, clock, **_: sms * macs * clock,
@@ -359,11 +356,7 @@ chains = Exercise(
         issue("half as many lanes", "slow pipe", 3, 1, steps=40, latency=5, interval=2),
     ],
     oracle=scheduled,
-    criteria=[
-        Correct("waits", 1, say("sm.chains.title_waits")),
-        Correct("busy", 1, say("sm.chains.title_busy")),
-        Correct("slow pipe", 2, say("sm.chains.title_slow_pipe")),
-    ],
+    criteria=correct("sm.chains", {"waits": 1, "busy": 1, "slow pipe": 2}),
     mistakes=[
         timed(
             lambda warps, chains, steps, latency, interval: warps * chains * steps * latency,

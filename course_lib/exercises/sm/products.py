@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import GATES, Correct, CostCriterion, Launches, Rereads, Traffic, accesses, sum_budget
+from course_lib.criteria import GATES, CostCriterion, Launches, Rereads, Traffic, accesses, correct, sum_budget
 from course_lib.exercise import Case, Effort, Exercise, Finding, Trial
 from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.misconceptions import Misconception
@@ -62,8 +62,7 @@ descriptor_matmul = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("ragged", 1, say("sm.descriptor_matmul.title_ragged")),
-        Correct("long", 1, say("sm.descriptor_matmul.title_long")),
+        *correct("sm.descriptor_matmul", {"ragged": 1, "long": 1}),
         ByDescriptors(2),
         Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 0.5, say("sm.descriptor_matmul.title_rereads_a")),
         Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 0.5, say("sm.descriptor_matmul.title_rereads_b")),
@@ -166,8 +165,7 @@ linear_silu = Exercise(
     ),
     gates=GATES,
     criteria=[
-        Correct("ragged", 1),
-        Correct("precision", 1, say("sm.linear_silu.title_precision")),
+        *correct("sm.linear_silu", {"ragged": 1, "precision": 1}),
         Launches(1, 1),
         Traffic(layer_traffic, 2, title=say("sm.linear_silu.title_traffic")),
     ],

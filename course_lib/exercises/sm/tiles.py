@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct
+from course_lib.criteria import correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.sm.wrong_numbers import guessed
@@ -109,10 +109,7 @@ warp_tile_bytes = Exercise(
         nest("threads at an edge", "edges", (30, 60), (16, 32), (4, 8), bk=4),
     ],
     oracle=three_levels,
-    criteria=[
-        Correct("whole", 2, say("sm.warp_tile_bytes.title_whole")),
-        Correct("edges", 2, say("sm.warp_tile_bytes.title_edges")),
-    ],
+    criteria=correct("sm.warp_tile_bytes", {"whole": 2, "edges": 2}),
     mistakes=[
         fetches(_once, say("sm.warp_tile_bytes.all_share_registers")),
         fetches(_results, say("sm.warp_tile_bytes.sums_as_well")),

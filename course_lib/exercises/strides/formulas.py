@@ -7,7 +7,7 @@ import math
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Holds
+from course_lib.criteria import Correct, Holds, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.strides.cases import integers
@@ -35,11 +35,7 @@ flat_index = Exercise(
         ),
     ],
     oracle=position,
-    criteria=[
-        Correct("plain", 2, say("strides.flat_index.title_plain")),
-        Correct("offset", 1, say("strides.flat_index.title_offset")),
-        Correct("any rank", 1, say("strides.flat_index.title_any_rank")),
-    ],
+    criteria=correct("strides.flat_index", {"plain": 2, "offset": 1, "any rank": 1}),
     mistakes=[
         gives(
             lambda index, strides, offset: sum(i * s for i, s in zip(index, strides, strict=True)),
@@ -103,11 +99,7 @@ is_contiguous = Exercise(
         fixed("no columns", "empty", shape=[3, 0], strides=[5, 5]),
     ],
     oracle=lambda shape, strides: torch.empty_strided(shape, strides, device="meta").is_contiguous(),
-    criteria=[
-        Correct("plain", 2, say("strides.is_contiguous.title_plain")),
-        Correct("size 1", 2, say("strides.is_contiguous.title_size_1")),
-        Correct("empty", 1, say("strides.is_contiguous.title_empty")),
-    ],
+    criteria=correct("strides.is_contiguous", {"plain": 2, "size 1": 2, "empty": 1}),
     mistakes=[
         on_exception("NoneType", say("strides.is_contiguous.unsolved_strides")),
         gives(lambda shape, strides: False, say("strides.is_contiguous.never"), besides="empty"),
@@ -169,10 +161,7 @@ tensor_bytes = Exercise(
         ),
     ],
     oracle=lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype), device="meta").nbytes,
-    criteria=[
-        Correct("float32", 2, say("strides.tensor_bytes.title_float32")),
-        Correct("dtypes", 2, say("strides.tensor_bytes.title_dtypes")),
-    ],
+    criteria=correct("strides.tensor_bytes", {"float32": 2, "dtypes": 2}),
     mistakes=[
         gives(lambda shape, dtype: 4 * math.prod(shape), say("strides.tensor_bytes.always_4")),
         gives(lambda shape, dtype: math.prod(shape), say("strides.tensor_bytes.elements")),

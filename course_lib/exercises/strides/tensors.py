@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
+from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.strides.cases import matrix, tokens
@@ -35,10 +35,7 @@ split_heads = Exercise(
     # head by head, cut out of the last axis
     oracle=lambda x, heads: torch.stack(x.double().chunk(heads, dim=-1), dim=1),
     allows=frozenset(["clone", "copy_"]),
-    criteria=[
-        Correct("plain", 4, say("strides.split_heads.title_plain")),
-        Correct("strided", 2, say("strides.split_heads.title_strided")),
-    ],
+    criteria=correct("strides.split_heads", {"plain": 4, "strided": 2}),
     mistakes=[
         equals(cut_in_the_wrong_order, say("strides.split_heads.cut_in_the_order_of_storage")),
         equals(channels_before_heads, say("strides.split_heads.channels_before_heads")),
@@ -68,9 +65,7 @@ strided_copy = Exercise(
     oracle=lambda x: x.double(),
     gates=(TritonDidTheWork(), Correct("plain"), Compiles()),
     criteria=[
-        Correct("ragged", 2, say("strides.strided_copy.title_ragged")),
-        Correct("strided", 3, say("strides.strided_copy.title_strided")),
-        Correct("zero strides", 1, say("strides.strided_copy.title_zero_strides")),
+        *correct("strides.strided_copy", {"ragged": 2, "strided": 3, "zero strides": 1}),
         Traffic(copy_bytes, 2),
     ],
     mistakes=[row_by_row_into_columns(lambda x: x), diagonals_alone, windows_alone, contiguous_alone],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Holds
+from course_lib.criteria import Correct, Holds, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.tiling.oracles import fits_and_moves_least, traced
@@ -42,10 +42,7 @@ matmul_bytes = Exercise(
         ),
     ],
     oracle=lambda m, n, k, bm, bn, itemsize: traced(m, n, k, bm, bn, itemsize=itemsize).bytes,
-    criteria=[
-        Correct("whole", 3, say("tiling.matmul_bytes.title_whole")),
-        Correct("ragged", 2, say("tiling.matmul_bytes.title_ragged")),
-    ],
+    criteria=correct("tiling.matmul_bytes", {"whole": 3, "ragged": 2}),
     mistakes=[
         every(
             lambda out, m, n, k, bm, bn, itemsize: out == traced(m, n, k, bm, bn, itemsize=itemsize).loads.bytes,

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from course_lib.catalogue import say
-from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, sum_budget
+from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, correct, sum_budget
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import FP16, FP32, Drawing, cases_of, fixed
 from course_lib.exercises.coalescing import cases as coalescing
@@ -85,8 +85,7 @@ row_sums = Exercise(
     budget=SUMS,
     gates=GATES,
     criteria=[
-        Correct("ragged", 3, say("tiling.row_sums.title_ragged")),
-        Correct("float16", 1, say("tiling.row_sums.title_float16")),
+        *correct("tiling.row_sums", {"ragged": 3, "float16": 1}),
         Coalesced("load", 1),
         Traffic(lambda a: a.nbytes + 4 * len(a), 1, title=say("tiling.row_sums.title_traffic"), once=True),
     ],
@@ -131,8 +130,7 @@ one_step = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, say("tiling.one_step.title_ragged")),
-        Correct("short", 2, say("tiling.one_step.title_short")),
+        *correct("tiling.one_step", {"ragged": 2, "short": 2}),
         Programs(8, 1),
     ],
 )

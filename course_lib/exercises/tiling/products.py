@@ -18,6 +18,7 @@ from course_lib.criteria import (
     Speed,
     Traffic,
     TritonDidTheWork,
+    correct,
     of_group,
 )
 from course_lib.exercise import Case, Effort, Exercise
@@ -181,11 +182,7 @@ matmul = Exercise(
     budget=in_float32,
     gates=[TritonDidTheWork(), Correct("plain"), Compiles()],
     criteria=[
-        Correct("ragged", 3),
-        Correct("strided", 3, say("tiling.matmul.title_strided")),
-        Correct("batched", 2, say("tiling.matmul.title_batched")),
-        Correct("long", 2, say("tiling.matmul.title_long")),
-        Correct("float32", 2, say("tiling.matmul.title_float32")),
+        *correct("tiling.matmul", {"ragged": 3, "strided": 3, "batched": 2, "long": 2, "float32": 2}),
         Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 2, say("tiling.matmul.title_rereads_a")),
         Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 2, say("tiling.matmul.title_rereads_b")),
         Traffic(tile_traffic, 1, title=say("tiling.matmul.title_traffic"), once=True),

@@ -16,6 +16,7 @@ from course_lib.criteria import (
     Speed,
     Traffic,
     TritonDidTheWork,
+    correct,
     of_group,
 )
 from course_lib.exercise import Case, Effort, Exercise
@@ -175,9 +176,7 @@ split_k = Exercise(
     budget=in_float32,
     gates=[TritonDidTheWork(), Correct("plain"), Compiles()],
     criteria=[
-        Correct("ragged", 2),
-        Correct("empty", 1, say("tiling.split_k.title_empty")),
-        Correct("long", 2, say("tiling.split_k.title_long")),
+        *correct("tiling.split_k", {"ragged": 2, "empty": 1, "long": 2}),
         Traffic(shares_bytes, 2, title=say("tiling.split_k.title_traffic")),
         Launches(2, 1),
         NoAtomics(1),

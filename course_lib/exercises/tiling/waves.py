@@ -6,7 +6,7 @@ import math
 from functools import cache
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Holds
+from course_lib.criteria import Holds, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.tiling.cases import A100, H200, SLOW
@@ -46,10 +46,7 @@ tiles_and_waves = Exercise(
         ),
     ],
     oracle=dealt,
-    criteria=[
-        Correct("whole", 2, say("tiling.tiles_and_waves.title_whole")),
-        Correct("cliffs", 2, say("tiling.tiles_and_waves.title_cliffs")),
-    ],
+    criteria=correct("tiling.tiles_and_waves", {"whole": 2, "cliffs": 2}),
     mistakes=[
         every(
             lambda out, m, n, bm, bn, sms: isinstance(out, list) and out[:1] == [math.ceil(m * n / (bm * bn))],

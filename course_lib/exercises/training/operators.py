@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import EPS32, GATES, Correct, Launches, Saves, roundings
+from course_lib.criteria import EPS32, GATES, Launches, Saves, correct, roundings
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP32, operations
 from course_lib.exercises.misconceptions import Misconception
@@ -78,8 +78,7 @@ operator_norm = Exercise(
     allows=operations("_to_copy clone"),
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, say("training.operator_norm.title_ragged")),
-        Correct("fake", 3, say("training.operator_norm.title_fake")),
+        *correct("training.operator_norm", {"ragged": 2, "fake": 3}),
         Saves(lambda x, **_: 4 * x.shape[0], 1, say("training.operator_norm.title_saves")),
         Launches(1, 1, phase=0, programs=8),
         Launches(2, 1, phase=1),

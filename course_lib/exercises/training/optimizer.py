@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, Launches, Traffic, roundings
+from course_lib.criteria import EPS32, GATES, BuffersBelow, Launches, Traffic, correct, roundings
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed, operations
 from course_lib.exercises.misconceptions import Misconception
@@ -107,13 +107,7 @@ update = Exercise(
         steps("adam, small gradients", "adam", [3e-8, -1e-8, 2e-8], lr=0.01),
     ],
     oracle=by_torch,
-    criteria=[
-        Correct("sgd", 1, say("training.update.title_sgd")),
-        Correct("momentum", 1, say("training.update.title_momentum")),
-        Correct("adagrad", 1, say("training.update.title_adagrad")),
-        Correct("rmsprop", 1, say("training.update.title_rmsprop")),
-        Correct("adam", 2, say("training.update.title_adam")),
-    ],
+    criteria=correct("training.update", {"sgd": 1, "momentum": 1, "adagrad": 1, "rmsprop": 1, "adam": 2}),
     mistakes=[
         of_rule("adam", alike(uncorrected), say("training.update.adam_without_bias_correction")),
         of_rule("adam", alike(outside), say("training.update.adam_corrects_the_root_of_v")),
@@ -226,11 +220,7 @@ adamw_step = Exercise(
     allows=operations("clone"),
     gates=GATES,
     criteria=[
-        Correct("ragged", 1),
-        Correct("first", 3, say("training.adamw_step.title_first")),
-        Correct("decay", 2, say("training.adamw_step.title_decay")),
-        Correct("small", 1, say("training.adamw_step.title_small")),
-        Correct("half", 2, say("training.adamw_step.title_half")),
+        *correct("training.adamw_step", {"ragged": 1, "first": 3, "decay": 2, "small": 1, "half": 2}),
         Launches(1, 1),
         Traffic(least_bytes, 3, at_most=1.01, title=say("training.adamw_step.title_traffic")),
         BuffersBelow(lambda p, **_: p.nbytes / 8, 1, say("training.adamw_step.title_buffers_below")),

@@ -9,7 +9,17 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, NoAtomics, Traffic, roundings
+from course_lib.criteria import (
+    EPS32,
+    GATES,
+    BuffersBelow,
+    DotFlops,
+    Launches,
+    NoAtomics,
+    Traffic,
+    correct,
+    roundings,
+)
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, FP32, operations
 from course_lib.exercises.flash.criteria import pairs
@@ -271,9 +281,7 @@ grouped_backward = Exercise(
     allows=operations("clone sum _to_copy"),
     gates=GATES,
     criteria=[
-        Correct("grouped", 3, say("training.grouped_backward.title_grouped")),
-        Correct("ragged", 1, say("training.grouped_backward.title_ragged")),
-        Correct("half", 1, say("training.grouped_backward.title_half")),
+        *correct("training.grouped_backward", {"grouped": 3, "ragged": 1, "half": 1}),
         NoAtomics(2),
         BuffersBelow(lambda k, **_: k.nbytes / 2, 2, say("training.grouped_backward.title_buffers_below")),
         DotFlops(backward_flops(128), backward_flops(1), 1, say("training.grouped_backward.title_dot_flops")),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import Correct, Holds
+from course_lib.criteria import Holds, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.checkpoints import Seen
@@ -335,11 +335,7 @@ learning_rate = Exercise(
         at(140, "after"),
     ],
     oracle=scheduled,
-    criteria=[
-        Correct("warm-up", 1, say("training.learning_rate.title_warm_up")),
-        Correct("cosine", 2, say("training.learning_rate.title_cosine")),
-        Correct("after", 1, say("training.learning_rate.title_after")),
-    ],
+    criteria=correct("training.learning_rate", {"warm-up": 1, "cosine": 2, "after": 1}),
     mistakes=[
         every(of_step(-1), say("training.learning_rate.a_step_late")),
         for_cases(lambda case: case.group == "cosine", every(_to_zero, TO_ZERO)),
