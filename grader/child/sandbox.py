@@ -22,6 +22,7 @@ import stat
 import struct
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Collection, Iterator, Sequence
 from glob import glob
 from importlib.machinery import all_suffixes
@@ -158,7 +159,7 @@ def packages() -> list[Path]:
     """List the folders in which this Python finds installed packages, and those to which their links lead.
 
     The first are of sys.path: of this environment, of PYTHONPATH, of lines in .pth files. Into the second lead links, of
-    packages or of single files. A folder with the course in it is none: what is hidden there would be shown.
+    packages or of single files, also of the standard library. A folder with the course in it is none: what is hidden there would be shown.
     They are looked for once in a process, and a zygote's children know what it knows.
     """
     return list(_packages(tuple(sys.path)))
@@ -172,7 +173,7 @@ def _packages(places: Sequence[str]) -> Sequence[Path]:
         inside = any(map(folder.is_relative_to, found))  # as setuptools puts its own there
         if not inside and _holds_packages(folder) and not _holds_the_course(folder):
             found[folder] = None
-    linked = (path for folder in list(found) for path in _behind_links(folder))
+    linked = (path for folder in [*found, _standard_library()] for path in _behind_links(folder))
     return tuple(found | dict.fromkeys(path for path in linked if not _holds_the_course(path)))
 
 
@@ -187,6 +188,11 @@ def _holds_the_course(folder: Path) -> bool:
     return ROOT.is_relative_to(folder) or folder == ENGINE
 
 
+# trap: Debian's has a sitecustomize.py in /etc. Whoever asks for a file of Python's that the sandbox does not show gets no verdict
+def _standard_library() -> Path:
+    return Path(sysconfig.get_path("stdlib"))
+
+
 def _behind_links(folder: Path) -> Iterator[Path]:
     """The places to which links in a folder of packages lead: a package, or all of a distribution that is linked file by file."""
     for entry in _entries(folder):
@@ -198,7 +204,7 @@ def _behind_links(folder: Path) -> Iterator[Path]:
 
 def of_python(names: Collection[str]) -> list[Path]:
     """Select from these files and modules the readable code of Python and of its packages, as files."""
-    roots = [Path(sys.prefix), Path(sys.base_prefix), *packages()]
+    roots = [_standard_library(), *packages()]
     found = []
     for name in names:
         if os.path.isabs(name):

@@ -20,7 +20,6 @@ import importlib
 import math
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -36,6 +35,7 @@ from grader.child import sandbox
 GRACE = 20.0  # seconds that a reply may take beyond the child's own limit; starting a zygote takes some
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 MEMORY = 4 << 30  # bytes of address space that a child may add
+REMOVING = 2.0  # seconds on the clock that a reply waits until what a child has written is gone
 WAITING = 3.0  # seconds on the clock that a recorder may sleep; a replayer, which runs no host code, waits for compilers alone
 
 
@@ -323,7 +323,8 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
         sent, lost = b"", wire.to_tree(reason.cause)
     finally:
         _end_orphans()
-        remove(folder)
+        # trap: to remove a million files takes longer than a judge waits for a reply, and where there is none the grader has failed
+        remove(folder, REMOVING)
     phase = "running" if recording else "tracing"
     used = execution.cpu_seconds() - started
     return {"lost": lost, "spent": {phase: used}, "used": used}, sent
@@ -363,9 +364,11 @@ def _looked_for(part: dict[str, Any]) -> Any:
 
 def _end_orphans() -> None:
     """Kill what a child left behind in sessions of its own: as a subreaper this process has inherited it."""
+    _removals[:] = [process for process in _removals if process.poll() is None]
+    spared = _spared | {process.pid for process in _removals}
     while True:
         with open(f"/proc/self/task/{os.getpid()}/children") as children:
-            orphans = [pid for pid in map(int, children.read().split()) if pid not in _spared]
+            orphans = [pid for pid in map(int, children.read().split()) if pid not in spared]
         if not orphans:
             return
         for pid in orphans:
@@ -374,13 +377,20 @@ def _end_orphans() -> None:
             os.waitpid(pid, 0)
 
 
-def remove(folder: str) -> None:
-    """Remove the folder, also one made to resist: closed to its owner, or too deep for Python. Links are not followed."""
+def remove(folder: str, patience: float | None = None) -> None:
+    """Remove the folder, also one made to resist: closed to its owner, or too deep for Python. Links are not followed. What takes longer
+    than so many seconds goes on by itself."""
+    with contextlib.suppress(OSError):
+        return os.rmdir(folder)  # nothing in it, as most often
+    process = subprocess.Popen(["sh", "-c", REMOVAL, folder], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        shutil.rmtree(folder)
-    except (OSError, RecursionError):
-        subprocess.run(["chmod", "-R", "u+rwx", folder], stderr=subprocess.DEVNULL)
-        subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL)
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        _removals.append(process)
+
+
+REMOVAL = 'rm -rf -- "$0" || { chmod -R u+rwx -- "$0"; rm -rf -- "$0"; }'
+_removals: list[subprocess.Popen] = []  # that this process has not waited for
 
 
 def load() -> None:

@@ -347,6 +347,22 @@ def test_a_module_that_the_exercise_takes_away_is_no_failure_of_ours(judge):
     assert judge.judge(exercise, [("<imports>", IMPORTS), ("<cell>", source)], 1).judged
 
 
+def test_what_the_sandbox_never_shows_of_python_is_no_failure_of_ours(monkeypatch, tmp_path):
+    library, settings = tmp_path / "lib", tmp_path / "etc"
+    for folder in (library, settings):
+        folder.mkdir()
+    outside = [tmp_path / "tool.py", settings / "sitecustomize.py"]
+    for file in outside:
+        file.touch()
+    (library / "sitecustomize.py").symlink_to(outside[1])
+    monkeypatch.setattr(sandbox, "_standard_library", lambda: library)
+    monkeypatch.setattr(sandbox.sys, "base_prefix", str(tmp_path))
+    assert outside[1] in sandbox._packages.__wrapped__(()), "shown, so nobody can say that it is closed"
+    monkeypatch.setattr(sandbox, "packages", list)
+    assert sandbox.of_python({str(file) for file in outside}) == []
+    assert sandbox.of_python({str(library / "sitecustomize.py")}) == [library / "sitecustomize.py"]
+
+
 @pytest.fixture
 def broken(judge, monkeypatch, tmp_path):
     """A package of this Python that the sandbox does not show."""
