@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -102,36 +103,76 @@ kv_cache = Exercise(
 # ------------------------------------------------------------------------------------------------ one more token
 
 
-def one_query(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def one_query(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None = None) -> torch.Tensor:
     """Compute attention of q (B, Hq, D) over k and v (B, Hkv, n, D), in float64."""
     B, H, D = q.shape
     rows = q.double().view(B, k.shape[1], -1, D)
-    return (torch.softmax(rows @ k.double().mT * D**-0.5, -1) @ v.double()).view(B, H, D)
+    scale = D**-0.5 if scale is None else scale
+    return (torch.softmax(rows @ k.double().mT * scale, -1) @ v.double()).view(B, H, D)
+
+
+def dealt_out(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """The slip that head h of q reads head h % Hkv of k and v."""
+    heads = torch.arange(q.shape[1]).view(-1, k.shape[1]).T.flatten()
+    return one_query(q[:, heads], k, v)[:, heads.argsort()]
+
+
+Turn = Callable[..., torch.Tensor]  # (x of new tokens, cos, sin, their positions, slots) -> x turned, float64
+
+
+def by_row(row: Callable[[torch.Tensor, int], torch.Tensor] = lambda at, slots: at) -> Turn:
+    """Make the Turn by row(positions, slots) of the tables."""
+    return lambda x, cos, sin, at, slots: turned(x, cos[row(at, slots)].double(), sin[row(at, slots)].double())
+
+
+AS_MEANT = by_row()
+AT_0 = by_row(lambda at, slots: at * 0)
+ONE_LATE = by_row(lambda at, slots: (at - 1).clamp(min=0))
+AT_SLOT = by_row(lambda at, slots: at % slots)
+
+
+def the_other_way(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, at: torch.Tensor, slots: int) -> torch.Tensor:
+    """Turn (a, b) into (a cos + b sin, b cos - a sin)."""
+    return turned(x, cos[at].double(), -sin[at].double())
+
+
+def neighbours(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, at: torch.Tensor, slots: int) -> torch.Tensor:
+    """Turn neighbours as pairs, where the two halves are meant."""
+    a, b = (x.double()[..., i::2] for i in (0, 1))
+    return torch.stack([a * cos[at] - b * sin[at], b * cos[at] + a * sin[at]], -1).flatten(-2)
 
 
 def full_pass(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Tensor, ...]:
     """Compute the output (B, Hq, 1, D) of each token from `start` on by a pass over the whole text; each sees the last `slots` tokens."""
-    return turned_by(lambda rows: rows)(q, k, v, cos, sin, cache_k, cache_v, start)
+    return slipped()(q, k, v, cos, sin, cache_k, cache_v, start)
 
 
-def turned_by(
-    rows_of: Callable[[torch.Tensor], torch.Tensor], own: bool = True, of: str = "qk"
+def slipped(
+    q: Turn = AS_MEANT,
+    k: Turn = AS_MEANT,
+    v: Turn = lambda x, cos, sin, at, slots: x.double(),
+    own: bool = True,
+    slot: Callable[[int, int], int] = lambda t, slots: t % slots,
+    attend: Callable[..., torch.Tensor] = one_query,
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """Make a pass over the whole text in which tokens from `start` on are rotated by rows_of(their positions) of the tables.
+    """Make a pass over the whole text in which q, k and v of the tokens from `start` on are turned so.
 
-    own: whether a token sees its own key;  of: which of q and k are turned so, and the other is turned right
+    own: whether a token sees its own key, before a ring is full;  slot: (token, slots) -> where its k and v are stored
     """
+    turns = {"q": q, "k": k, "v": v}
 
     def outputs(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Tensor, ...]:
-        positions, slots = torch.arange(q.shape[2]), cache_k.shape[2]
-        others = torch.cat([positions[:start], rows_of(positions[start:])])
-        rows = {"q": positions, "k": positions} | dict.fromkeys(of, others)
-        queries = turned(q, cos[rows["q"]].double(), sin[rows["q"]].double())
-        keys = turned(k, cos[rows["k"]].double(), sin[rows["k"]].double())
-        keys, found = keys.to(k.dtype), []
+        at, slots, rows = torch.arange(q.shape[2]), cache_k.shape[2], {}
+        for name, x in {"q": q, "k": k, "v": v}.items():
+            before = x[:, :, :start].double() if name == "v" else AS_MEANT(x[:, :, :start], cos, sin, at[:start], slots)
+            new = turns[name](x[:, :, start:], cos, sin, at[start:], slots)
+            rows[name] = torch.cat([before, new], 2).to(torch.float64 if name == "q" else x.dtype)
+        tokens = dict(sorted((t % slots, t) for t in range(start)))  # of a ring, those that came last
+        found = []
         for t in range(start, q.shape[2]):
-            seen = slice(max(0, t + 1 - slots), t + own)
-            found.append(one_query(queries[:, :, t], keys[:, :, seen], v[:, :, seen])[:, :, None])
+            tokens[slot(t, slots)] = t
+            seen = [token for place, token in tokens.items() if own or token != t or t >= slots]
+            found.append(attend(rows["q"][:, :, t], rows["k"][:, :, seen], rows["v"][:, :, seen])[:, :, None])
         return tuple(found)
 
     return outputs
@@ -199,33 +240,30 @@ decode_step = Exercise(
     ],
     mistakes=[
         reads_empty_slots,
+        Misconception(slipped(q=AT_0), say("serving.decode_step.q_not_turned"), place=-1, each=True),
+        Misconception(slipped(k=AT_0), say("serving.decode_step.k_not_turned"), place=-1, each=True),
+        Misconception(slipped(AT_0, AT_0), say("serving.decode_step.position_0_for_every_token")),
+        Misconception(slipped(ONE_LATE, ONE_LATE), say("serving.decode_step.positions_one_late")),
         Misconception(
-            turned_by(lambda rows: rows * 0, of="q"),
-            say("serving.decode_step.q_not_turned"),
-            place=-1,
-            each=True,
+            [slipped(AT_SLOT, AT_SLOT), slipped(q=AT_SLOT), slipped(k=AT_SLOT)],
+            say("serving.decode_step.turned_by_the_slot"),
+            strict=True,
+        ),
+        Misconception(slipped(v=AS_MEANT), say("serving.decode_step.v_is_turned")),
+        Misconception(
+            [slipped(the_other_way, the_other_way), slipped(q=the_other_way), slipped(k=the_other_way)],
+            say("serving.rotary.the_other_way"),
         ),
         Misconception(
-            turned_by(lambda rows: rows * 0, of="k"),
-            say("serving.decode_step.k_not_turned"),
-            place=-1,
-            each=True,
+            [slipped(neighbours, neighbours), slipped(q=neighbours), slipped(k=neighbours)],
+            say("serving.rotary.neighbours_as_pairs"),
         ),
+        Misconception(slipped(own=False), say("serving.decode_step.its_own_key_is_not_seen")),
         Misconception(
-            turned_by(lambda rows: rows * 0),
-            say("serving.decode_step.position_0_for_every_token"),
-            full_pass,
+            slipped(slot=lambda t, slots: min(t, slots - 1)), say("serving.decode_step.the_last_slot_for_all")
         ),
-        Misconception(
-            turned_by(lambda rows: (rows - 1).clamp(min=0)),
-            say("serving.decode_step.positions_one_late"),
-            full_pass,
-        ),
-        Misconception(
-            turned_by(lambda rows: rows, own=False),
-            say("serving.decode_step.its_own_key_is_not_seen"),
-            full_pass,
-        ),
+        Misconception(slipped(attend=dealt_out), say("serving.attention_for.heads_dealt_out_in_turn")),
+        Misconception(slipped(attend=partial(one_query, scale=1.0)), say("serving.decode_step.scale_forgotten")),
     ],
 )
 

@@ -75,6 +75,8 @@ DECODE = [
     wrong("decode_step", "v turned, too", RIGHT, ("    v = tl.load(v_ptr + batch * v_strides[0] + head * v_strides[1] + dims)  # a value has no position\n", "    v_at = v_ptr + batch * v_strides[0] + head * v_strides[1]\n    turn = tl.where(dims < D // 2, -1.0, 1.0) * tl.load(sin_ptr + position * (D // 2) + dims % (D // 2))\n    v = tl.load(v_at + dims).to(tl.float32) * tl.load(cos_ptr + position * (D // 2) + dims % (D // 2))\n    v += tl.load(v_at + (dims + D // 2) % D).to(tl.float32) * turn\n")),
     wrong("decode_step", "turned the other way, k alone", RIGHT, (TURN_K, TURN_K.replace("a * cos - b * sin", "a * cos + b * sin").replace("b * cos + a * sin", "b * cos - a * sin"))),
     wrong("decode_step", "pairs of neighbours", RIGHT, ("head * k_strides[1] + half\n    a, b = tl.load(k_at).to(tl.float32), tl.load(k_at + D // 2)", "head * k_strides[1] + 2 * half\n    a, b = tl.load(k_at).to(tl.float32), tl.load(k_at + 1)"), ("slot * cache_k_strides[2] + half", "slot * cache_k_strides[2] + 2 * half"), ("    tl.store(to + D // 2, b * cos + a * sin)", "    tl.store(to + 1, b * cos + a * sin)")),
+    wrong("decode_step", "k turned by the slot", [RING], ("    k_at = k_ptr", "    row = slot * (D // 2) + half\n    cos, sin = tl.load(cos_ptr + row), tl.load(sin_ptr + row)\n    k_at = k_ptr")),
+    wrong("decode_step", "scale forgotten", [PLAIN], ("D**-0.5", "1.0")),
     wrong("decode_step", "the token does not see itself", [PLAIN], ("min(position + 1, slots)", "max(1, min(position, slots))")),
     wrong("decode_step", "reads all slots", [PLAIN], ("min(position + 1, slots)", "slots")),
     wrong("decode_step", "no ring: the last slot for all", [RING], ("position % slots,", "min(position, slots - 1),")),
