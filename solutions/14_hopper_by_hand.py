@@ -1099,7 +1099,7 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 # has been changed is right. Some mistakes could have two names. A wait that never ends is a deadlock, unless a
 # different number of bytes arrives than it expects: that is a wrong number of bytes. If a wait passes because of its
 # parity, although nothing has come, that is a wrong phase. If there is no wait at all, the tile is read before it is
-# there. After a right answer you see the simulator's sentence.
+# there. Once all eight answers are right, you see what the simulator says of each ring.
 #
 # Two more rings depend on a number. Choose one, write it at `"number"`, and look at `figures.hopper.two_races(number)`.
 # If you want to practise, take another number. The first four right answers of the eight earn nothing, and each further

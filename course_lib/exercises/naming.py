@@ -42,15 +42,11 @@ class Names(Criterion):
         answers = trial.evidence.outputs[0]
         answers = answers if isinstance(answers, dict) else {}
         found = self.explained(exercise, answers)
-        told = [
-            say("criteria.pictures.each", picture=picture, text=text or self.not_it(picture, answers))
-            for picture, text in found.items()
-        ]
         right, free = sum(text is not None for text in found.values()), len(found) // 2
         worth = max(0, right - free) / (len(found) - free)
         seen, detail = (
             say("criteria.pictures.earn", right=right, pictures=len(found), free=free),
-            say("criteria.pictures.told", each=told),
+            say("criteria.pictures.told", each=self.told(found, answers)),
         )
         if worth == 1:
             return self.earned(say("criteria.pictures.all", right=right), detail=detail)
@@ -59,6 +55,13 @@ class Names(Criterion):
             cause = Cause("blank")
         points = round(self.points * worth, 2)
         return Finding(self.title, points, self.points, "failed", seen=seen, detail=detail, cause=cause)
+
+    def told(self, found: Mapping[str, str | None], answers: Mapping[str, Any]) -> list[str]:
+        """Return a message on each picture: its explanation where the answer is right, and why it is not elsewhere."""
+        return [
+            say("criteria.pictures.each", picture=picture, text=text or self.not_it(picture, answers))
+            for picture, text in found.items()
+        ]
 
     def explained(self, exercise: Exercise, answers: Mapping[str, Any]) -> dict[str, str | None]:
         """Return the explanation of each picture that was answered right; None for the others."""

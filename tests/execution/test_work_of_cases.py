@@ -15,6 +15,21 @@ def one_by_one(x_ptr, o_ptr, N):
         tl.store(o_ptr + i, tl.load(x_ptr + i))
 
 
+def test_behind_a_case_that_is_too_much_less_is_allowed(monkeypatch):
+    def function(x):
+        o = torch.zeros_like(x)
+        one_by_one[(1,)](x, o, 2048 if x.numel() == 3000 else 200)
+        return o
+
+    monkeypatch.setattr(execution, "MOST_OF_A_CASE", 2e7)
+    calls = [[{"x": torch.rand(size)}] for size in (400, 3000, 4000)]
+    logs = [record(function, call) for call in calls]
+    for most, slow in ((2e7, [False, True, False]), (1e6, [False, True, True])):
+        monkeypatch.setattr(execution, "MOST_BEHIND_IT", most)
+        trees = execution.replay_all(logs, calls, ["small", "too much", "larger"], kernel=True)
+        assert [bool(wire.from_tree(Evidence, tree).error) for tree in trees] == slow
+
+
 def test_what_was_not_too_much_is_judged_in_whatever_order_the_cases_come(monkeypatch):
     def function(x):
         o = torch.empty_like(x)

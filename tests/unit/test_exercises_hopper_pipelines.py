@@ -234,6 +234,12 @@ def test_who_names_all_gets_all_and_reads_why():
     assert named({**RIGHT_RACES, "A": ["overwritten while it is read", 7]}).points == 4, "as it comes over the wire"
 
 
+def test_of_many_wrong_answers_the_first_ones_are_told():
+    detail = named({**dict.fromkeys(RIGHT_RACES, ("deadlock", 1)), "number": 1}).findings[0].detail
+    assert [line[0] for line in detail.splitlines()[: races.FIRST]] == ["A", "B", "C"]
+    assert len(detail.splitlines()) <= races.FIRST + 2
+
+
 def test_guesses_earn_little():
     chance = random.Random(0)
     kinds = list(races.CAUSES)

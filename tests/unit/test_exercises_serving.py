@@ -18,7 +18,7 @@ from course_lib.execution.calls import as_a_checkpoint_does
 from course_lib.exercise import Trial
 from course_lib.exercises import find
 from course_lib.exercises.serving import EXERCISES as OF_UNIT_12
-from course_lib.exercises.serving import batching, broken, caches, cases, criteria, interfaces, positions
+from course_lib.exercises.serving import batching, broken, caches, cases, criteria, interfaces, positions, rings
 from course_lib.exercises.training import grouped_backward, operator_norm, operators, shared_heads
 from grader.judging.cases import hidden_cases
 from grader.published import answer, published, solution_cell
@@ -78,8 +78,18 @@ def test_token_by_token_is_the_full_pass():
 def test_a_ring_has_the_last_tokens():
     x = torch.arange(7.0).view(1, 1, 7, 1)
     assert cases.ring(x, 4, 6).flatten().tolist() == [4, 5, 2, 3]
-    assert caches.kept(x, 4, 3).flatten().tolist() == [0, 1, 2]
+    assert rings.kept(x, 4, 3).flatten().tolist() == [0, 1, 2]
     assert math.isnan(cases.ring(x, 4, 3)[0, 0, 3, 0])
+
+
+def test_a_ring_written_token_by_token_is_right_and_each_wrong_one_is_not():
+    given = drawn(cases.tokens(1, 2, (3, 2, 2, 2, 2, 2), 8, 5)), drawn(cases.tokens(1, 2, (20, 1), 8, 6))
+    right = [rings.appended(**one) for one in given]
+    for one, expected in zip(given, right, strict=True):
+        assert all(map(torch.equal, rings.written(rings.in_turn)(**one), expected))
+    for name, wrongs in rings.WRONG_WRITES.items():
+        found = [(wrong(**one), expected) for wrong in wrongs for one, expected in zip(given, right, strict=True)]
+        assert any(ring and not torch.equal(ring[0], expected[0]) for ring, expected in found), name
 
 
 def test_pages_are_shuffled_and_full_of_nan():

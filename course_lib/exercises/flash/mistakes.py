@@ -59,10 +59,13 @@ from course_lib.exercises.flash.slips import (
 )
 from course_lib.exercises.flash.updates import (
     along_the_columns,
+    by_the_new_maximum,
+    by_the_tile,
     divided,
     in_tiles_by,
     lse_of_the_start,
     relative_to_the_tile,
+    rescaled_behind,
     rounded_before_its_sum,
 )
 from course_lib.exercises.flash.walks import (
@@ -251,6 +254,11 @@ UPDATES = [
             ("p_relative_to_its_own_tile", relative_to_the_tile),
             ("factors_along_the_columns", along_the_columns),
             ("divided_in_each_step", divided),
+            ("multiplied_by_the_new_maximum", by_the_new_maximum),
+            ("multiplied_by_the_tile", by_the_tile),
+            ("multiplied_behind", rescaled_behind(True, True)),
+            ("multiplied_behind", rescaled_behind(True, False)),
+            ("multiplied_behind", rescaled_behind(False, True)),
         )
     ),
 ]

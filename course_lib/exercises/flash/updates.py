@@ -32,6 +32,38 @@ def relative_to_the_tile(state: State, s: torch.Tensor, v: torch.Tensor) -> Stat
     return State(m, state.l * alpha + p.sum(-1), state.acc * alpha[..., None] + p @ v)
 
 
+def by_the_new_maximum(state: State, s: torch.Tensor, v: torch.Tensor) -> State:
+    """Update the state with the old sums multiplied by exp(-m_new)."""
+    m, p, _ = factors(state.m, s)
+    alpha = torch.exp(-torch.where(m == -math.inf, 0, m))
+    return State(m, state.l * alpha + p.sum(-1), state.acc * alpha[..., None] + p @ v)
+
+
+def by_the_tile(state: State, s: torch.Tensor, v: torch.Tensor) -> State | None:
+    """Update the state with the old sums multiplied by exp(m - the tile's own maximum); None where a row sees no key."""
+    m, p, _ = factors(state.m, s)
+    top = s.amax(-1)
+    alpha = torch.exp(state.m - top)
+    return (
+        None
+        if bool((top == -math.inf).any())
+        else State(m, state.l * alpha + p.sum(-1), state.acc * alpha[..., None] + p @ v)
+    )
+
+
+def rescaled_behind(l_too: bool, acc_too: bool) -> Update:
+    """Make the update that multiplies l or acc by alpha only after the tile is added; None where a row sees no key."""
+
+    def update(state: State, s: torch.Tensor, v: torch.Tensor) -> State | None:
+        m, p, alpha = factors(state.m, s)
+        if bool((m == -math.inf).any()):
+            return None
+        l, acc = state.l * (1 if l_too else alpha) + p.sum(-1), state.acc * (1 if acc_too else alpha[..., None]) + p @ v
+        return State(m, l * (alpha if l_too else 1), acc * (alpha[..., None] if acc_too else 1))
+
+    return update
+
+
 def along_the_columns(state: State, s: torch.Tensor, v: torch.Tensor) -> State | None:
     """Update the state with the rows' factors applied along the columns of acc; None unless blocks have as many rows as columns."""
     m, p, alpha = factors(state.m, s)

@@ -26,6 +26,7 @@ from course_lib.exercises.flash.mistakes import RACE, RACE_IN_ONE_HEAD, VIEWS, u
 from course_lib.exercises.flash_backward.cases import backward, of_one_head, outputs
 from course_lib.exercises.flash_backward.criteria import products, scores_bytes
 from course_lib.exercises.flash_backward.mistakes import (
+    DELTAS,
     FOUR_STRIDES,
     LOST_RAGGED,
     SWAPPED_HEADS,
@@ -89,7 +90,7 @@ delta = Exercise(
             points=1,
         )
     ],
-    mistakes=[*VIEWS, FOUR_STRIDES, RACE, SWAPPED_HEADS, unstored],
+    mistakes=[*VIEWS, FOUR_STRIDES, RACE, SWAPPED_HEADS, *DELTAS, unstored],
 )
 
 

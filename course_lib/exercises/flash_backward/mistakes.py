@@ -67,6 +67,13 @@ def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...] | None]:
     return wrong
 
 
+def scaled_dv(q, k, v, do, causal=False, scale=None, **_):
+    """Compute (dq, dk, dv) with dv times the scale; None where that is 0 or 1."""
+    times = q.shape[-1] ** -0.5 if scale is None else scale
+    dq, dk, dv = gradients(q, k, v, do, causal, scale)
+    return None if times in (0, 1) else (dq, dk, times * dv)
+
+
 def scaled_otherwise_on_the_way_back(q, k, v, do, causal=False, scale=None, lse=None, delta=None, **_):
     """Compute (dq, dk, dv) with the scale 1 / sqrt(D), where forward used the given one; None where lse and delta are given."""
     if lse is not None or scale is None or q.shape[:-2] != k.shape[:-2]:
@@ -238,7 +245,14 @@ def tiles_of(name: str, place: int) -> list[MistakeMatcher]:
     ]
     if name == "dv":
         of_q = by_other_products(lambda p, difference, q, do: (p * difference, p, q))
-        return [*found, slip(name, place, of_q, say("flash_backward.dkdv.dv_from_q"))]
+        of_dp = backward_slips.slipped(lambda x: (x.p * x.dp, x.ds()))
+        of_ds = backward_slips.slipped(lambda x: (x.ds(), x.ds()))
+        return [
+            *found,
+            slip(name, place, of_q, say("flash_backward.dkdv.dv_from_q")),
+            slip(name, place, [of_dp, of_ds], say("flash_backward.dkdv.dv_from_ds")),
+            slip(name, place, scaled_dv, say("flash_backward.dkdv.dv_scaled")),
+        ]
     other, wanted = ("v", "k") if name == "dq" else ("do", "q")
     base = say("flash_backward.sums.exp2", log2_e=math.log2(math.e))
     return [
@@ -310,6 +324,18 @@ def atomics(trials: Sequence[Trial]) -> str:
     return say("flash_backward.dkdv.adds_dk_atomically") if found else ""
 
 
+def no_scale_at_all(**call: Any) -> tuple[torch.Tensor, ...] | None:
+    """Compute (dq, dk, dv) without the scale, in the scores and at the end."""
+    found = backward_slips.slipped(backward_slips.unscaled_p)(**call)
+    scale = call.get("scale")
+    scale = call["q"].shape[-1] ** -0.5 if scale is None else scale
+    return found and (*((x / scale).to(call["q"].dtype).double() for x in found[:2]), found[2])
+
+
+DELTA_BEHIND_P = backward_slips.slipped(lambda x: x.p * x.dp - x.delta, False)
+EXP_OF_BASE_2 = backward_slips.slipped(backward_slips.of_other_p(lambda x: math.log2(math.e) * (x.s - x.lse)))
+
+
 def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
     """List the matchers of mistakes in the formula of dq or dk (`name`): scale or delta is missing, or scale is there twice. place: which
     result it is."""
@@ -332,7 +358,12 @@ def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
             by_other_products(lambda p, difference, q, do: (difference, p, do)),
             say("flash_backward.sums.no_p", name=name),
         ),
+        slip(name, place, DELTA_BEHIND_P, say("flash_backward.sums.delta_behind_p")),
+        slip(name, place, backward_slips.slipped(lambda x: x.p), say("flash_backward.sums.p_for_ds", name=name)),
+        slip(name, place, EXP_OF_BASE_2, say("flash_backward.sums.exp_of_base_2")),
         *(slip(name, place, wrong, says) for wrong, says in OF_DS),
+        # trap: where both give inf, nobody can tell it from a p that alone lacks the scale
+        slip(name, place, no_scale_at_all, say("flash_backward.sums.no_scale_at_all", name=name)),
     ]
 
 
@@ -382,4 +413,24 @@ def heads_and_batches(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
     return row_dots(o, do).transpose(0, 1) if o.dim() == 4 and o.shape[0] == o.shape[1] else None
 
 
+def rounded_products(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
+    """Compute delta from products in half precision; None for float32."""
+    return None if o.dtype == torch.float32 else (o * do).double().sum(-1)
+
+
+def rounded_sums(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
+    """Compute delta rounded to half precision; None for float32."""
+    return None if o.dtype == torch.float32 else row_dots(o, do).to(o.dtype).double()
+
+
+DELTAS = [
+    *(
+        Misconception(wrong, say("flash_backward.delta.one_factor", name=name, other=other))
+        for name, other, wrong in (
+            ("o", "do", [lambda o, do: o.double().sum(-1), lambda o, do: o.double().square().sum(-1)]),
+            ("do", "o", [lambda o, do: do.double().sum(-1), lambda o, do: do.double().square().sum(-1)]),
+        )
+    ),
+    Misconception([rounded_products, rounded_sums], say("flash_backward.delta.rounded"), times=3),
+]
 SWAPPED_HEADS = Misconception(heads_and_batches, say("flash_backward.delta.batches_and_heads_swapped"), row_dots)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Traffic, copy_bytes, correct
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.cases import BF16, fixed
+from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.sm.cases import factors, matrix, multiply_adds
 from course_lib.exercises.sm.criteria import GATES, Overlapped, SharedBytes, Uses
 from course_lib.exercises.sm.gluon import STAGES, SUMS, TILE, read_bytes, sum_of_columns
@@ -119,6 +122,46 @@ def tiled_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
     return 2 * (a.numel() * -(-N // TILE) + b.numel() * -(-M // TILE)) + 4 * M * N
 
 
+def of_steps(part: Callable[..., torch.Tensor], whole: bool = False) -> Callable[..., torch.Tensor | None]:
+    """Make a wrong product: the sum of part(a, b, i), float64, over the steps i of 64 along K; None where all is one step. whole: without a
+    last step that K does not fill."""
+
+    def wrong(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
+        K = a.shape[1]
+        if K <= TILE or (whole and K % TILE == 0):
+            return None
+        found = [part(a.double(), b.double(), i) for i in range(K // TILE if whole else -(-K // TILE))]
+        return torch.stack(found).sum(0)
+
+    return wrong
+
+
+def step(a: torch.Tensor, b: torch.Tensor, i: int) -> torch.Tensor:
+    """Return what step i along K adds to the product."""
+    return a[:, TILE * i : TILE * (i + 1)] @ b[TILE * i : TILE * (i + 1)]
+
+
+def swapped_coordinates(a: torch.Tensor, b: torch.Tensor, i: int) -> torch.Tensor:
+    """Return what step i adds if the tile of b is read with row and column swapped, zeros outside of b."""
+    N = b.shape[1]
+    found = torch.zeros(len(a), N, dtype=torch.float64)
+    for col in range(0, N, TILE):
+        tile = torch.zeros(TILE, TILE, dtype=torch.float64)
+        there = b[col : col + TILE, TILE * i : TILE * (i + 1)]
+        tile[: there.shape[0], : there.shape[1]] = there
+        rows = a[:, TILE * i : TILE * (i + 1)]
+        found[:, col : col + TILE] = (rows @ tile[: rows.shape[1]])[:, : N - col]
+    return found
+
+
+WRONG_STEPS = {
+    "only_whole_steps": of_steps(step, whole=True),
+    "one_step_alone": of_steps(lambda a, b, i: step(a, b, i) * (i == (a.shape[1] - 1) // TILE)),
+    "coordinates_of_tiles": of_steps(lambda a, b, i: a[:, i : i + TILE] @ b[i : i + TILE]),
+    "coordinates_swapped": of_steps(swapped_coordinates),
+}
+"""The id of a sentence -> the product that this mistake makes."""
+
 wgmma_matmul = Exercise(
     id="hopper.wgmma_matmul",
     signature="wgmma_matmul(a: (M, K), b: (K, N), float16 or bfloat16, contiguous, rows a multiple of 16 bytes) -> (M, N) float32",
@@ -140,7 +183,13 @@ wgmma_matmul = Exercise(
         Uses("wgmma", 2, needs=multiply_adds),
         Traffic(tiled_bytes, 1, title=say("hopper.wgmma_matmul.title_traffic"), programs=2),
     ],
-    mistakes=[lesson],
+    mistakes=[
+        lesson,
+        *(
+            Misconception(wrong, say(f"hopper.wgmma_matmul.{name}"), each=True, strict=True)
+            for name, wrong in WRONG_STEPS.items()
+        ),
+    ],
 )
 
 EXERCISES: tuple[Exercise, ...] = (phase_of, tma_copy, ring_column_sum, wgmma_matmul)

@@ -24,6 +24,7 @@ NAMES = {
 }
 RINGS = {letter: Ring(MISTAKES[name]) for letter, name in NAMES.items()}
 DRAWN = ("G", "H")
+FIRST = 3  # wrong answers that a verdict speaks of
 
 CAUSES = {
     "read before it is there": say("hopper.name_races.read_early"),
@@ -69,6 +70,18 @@ class NamesRaces(Names):
         more: Mapping[str, Ring | None] = drawn(number) if type(number) is int else dict.fromkeys(DRAWN)
         rings = {**self.explanations, **more}
         return {letter: ring and _sentence(ring, answers.get(letter)) for letter, ring in rings.items()}
+
+    def told(self, found: Mapping[str, str | None], answers: Mapping[str, Any]) -> list[str]:
+        """Return messages on the first wrong answers alone, while there are some: a simulator's sentence takes five lines."""
+        wrong = [letter for letter, text in found.items() if text is None]
+        if not wrong:
+            return super().told(found, answers)
+        first, others = wrong[:FIRST], wrong[FIRST:]
+        return [
+            *super().told(dict.fromkeys(first), answers),
+            *([say("hopper.name_races.others", letters=others)] if others else []),
+            *([say("hopper.name_races.right", letters=right)] if (right := sorted(found.keys() - {*wrong})) else []),
+        ]
 
     def not_it(self, picture: str, answers: Mapping[str, Any]) -> str:
         answer, number = answers.get(picture), answers.get("number")

@@ -1,4 +1,4 @@
-"""Unit 12, serving a model: positions.py, interfaces.py, caches.py, batching.py, broken.py.
+"""Unit 12, serving a model: positions.py, interfaces.py, rings.py, caches.py, batching.py, broken.py.
 
 Oracles: torch in float64 on whole texts, tensors without data. Tensors here:
 
@@ -6,7 +6,7 @@ Oracles: torch in float64 on whole texts, tensors without data. Tensors here:
     cos, sin   (positions, D / 2) float32, what a position turns the pairs of a head by
 """
 
-from course_lib.exercises.serving import batching, broken, caches, interfaces, positions
+from course_lib.exercises.serving import batching, broken, caches, interfaces, positions, rings
 
-PARTS = (positions, interfaces, caches, batching, broken)
+PARTS = (positions, interfaces, rings, caches, batching, broken)
 EXERCISES = {exercise.id: exercise for part in PARTS for exercise in part.EXERCISES}

@@ -1,9 +1,10 @@
-"""The cache of keys and values, and one more token."""
+"""One more token: attention over a cache, and over pages."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,122 +15,80 @@ from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.mistakes import nan_in
 from course_lib.exercises.cases import BF16, operations
 from course_lib.exercises.misconceptions import Misconception, failing
-from course_lib.exercises.serving.cases import pages, ring, text, tokens, turned
-from course_lib.exercises.serving.criteria import Moves, ReadTogether
-from course_lib.mistakes import MistakeMatcher
-
-# ------------------------------------------------------------------------------------------------ the cache
+from course_lib.exercises.serving.cases import pages, text, turned
+from course_lib.exercises.serving.criteria import ReadTogether
 
 
-def kept(x: torch.Tensor, slots: int, so_far: int) -> torch.Tensor:
-    """Return the filled slots of a cache of `slots` places after `so_far` tokens of x (B, H, N, D): token t is in slot t % slots."""
-    return ring(x, slots, so_far)[:, :, : min(so_far, slots)]
-
-
-def appended(k: torch.Tensor, v: torch.Tensor, slots: int, pieces: Sequence[int]) -> tuple[torch.Tensor, ...]:
-    """Return k and v in the cache after each piece; where it is a ring, after the last."""
-    ends = [sum(pieces[: i + 1]) for i in range(len(pieces))]
-    ends = ends if slots >= k.shape[2] else ends[-1:]
-    return tuple(kept(x, slots, end).double() for end in ends for x in (k, v))
-
-
-def in_order(k: torch.Tensor, v: torch.Tensor, slots: int, pieces: Sequence[int]) -> tuple[torch.Tensor, ...] | None:
-    """Return k and v as a wrong ring buffer has them: tokens from the oldest to the newest."""
-    first = k.shape[2] - slots
-    return tuple(x[:, :, first:].double() for x in (k, v)) if first > 0 and first % slots else None
-
-
-def of_a_length(length: Callable[..., int], says: str, newest: bool | None = None) -> MistakeMatcher:
-    """Make the matcher of a last k with this many tokens, where another number is right.
-
-    newest: whether these must be the tokens that came last, or must be others; None for any
-    """
-
-    def look(trials: Sequence[GradedTrial]) -> str:
-        for trial in failing(trials):
-            for call, out in trial.calls:
-                k = out[-2] if isinstance(out, list) and len(out) > 1 else None
-                right = min(call["k"].shape[2], call["slots"])
-                if isinstance(k, torch.Tensor) and k.dim() == 4 and k.shape[2] != right:
-                    fits = newest in (None, torch.equal(k, call["k"][:, :, -k.shape[2] :]))
-                    return says if fits and k.shape[2] == length(call["k"], call["slots"], call["pieces"]) else ""
-        return ""
-
-    return look
-
-
-kv_cache = Exercise(
-    id="serving.kv_cache",
-    signature="KVCache(B, Hkv, slots, D, dtype, device).append(k, v: (B, Hkv, n, D)) -> views (B, Hkv, min(length, slots), D) of both",
-    called="through a cache",
-    effort=Effort(minutes=15, lines=10, difficulty=2),
-    cases=[
-        Case("2 texts, a prompt of 5, then 3 tokens", "plain", tokens(2, 2, (5, 1, 1, 1), 8, 16)),
-        Case("a prompt in two pieces, then tokens", "ragged", tokens(1, 3, (4, 3, 1, 2), 16, 10)),
-        Case("the last place is taken, too", "ragged", tokens(3, 1, (1, 1, 1, 1), 8, 4, BF16)),
-        Case("a ring of 4, 7 tokens", "ring", tokens(2, 2, (2, 1, 1, 1, 1, 1), 8, 4)),
-        Case("a ring of 5, 13 tokens, two at a time", "ring", tokens(1, 2, (3, 2, 2, 2, 2, 2), 8, 5)),
-        Case("a ring of 6, a prompt of 20", "long", tokens(1, 2, (20, 1), 8, 6)),
-        Case("a prompt of 64, then 8 tokens", "performance", tokens(2, 4, (64, *[1] * 8), 32, 128)),
-        Case("a ring of 64, a prompt of 64, then 8 tokens", "full ring", tokens(2, 4, (64, *[1] * 8), 32, 64)),
-    ],
-    oracle=appended,
-    allows=operations(
-        "copy_ cat clone index index_put_ index_copy_ slice_scatter select_scatter scatter_ roll arange add remainder sub"
-    ),
-    gates=[Correct("plain")],
-    criteria=[
-        *correct("serving.kv_cache", {"ragged": 1, "ring": 2, "long": 1}),
-        Moves(lambda k, v, **_: 1.05 * 2 * (k.nbytes + v.nbytes), 2, say("serving.kv_cache.title_moves")),
-        Moves(
-            lambda k, v, **_: 1.05 * 2 * (k.nbytes + v.nbytes),
-            1,
-            say("serving.kv_cache.title_moves_full_ring"),
-            "full ring",
-        ),
-        BuffersBelow(lambda k, **_: k.nbytes / 8, 1, say("serving.kv_cache.title_buffers_below"), "full ring"),
-    ],
-    mistakes=[
-        of_a_length(lambda k, slots, pieces: slots, say("serving.kv_cache.returns_the_whole_cache")),
-        of_a_length(lambda k, slots, pieces: pieces[-1], say("serving.kv_cache.returns_the_new_tokens"), newest=True),
-        of_a_length(lambda k, slots, pieces: pieces[-1], say("serving.kv_cache.length_not_counted"), newest=False),
-        Misconception(in_order, say("serving.kv_cache.concatenates_the_newest_alone"), appended),
-    ],
-)
-
-# ------------------------------------------------------------------------------------------------ one more token
-
-
-def one_query(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def one_query(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None = None) -> torch.Tensor:
     """Compute attention of q (B, Hq, D) over k and v (B, Hkv, n, D), in float64."""
     B, H, D = q.shape
     rows = q.double().view(B, k.shape[1], -1, D)
-    return (torch.softmax(rows @ k.double().mT * D**-0.5, -1) @ v.double()).view(B, H, D)
+    scale = D**-0.5 if scale is None else scale
+    return (torch.softmax(rows @ k.double().mT * scale, -1) @ v.double()).view(B, H, D)
+
+
+def dealt_out(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """The slip that head h of q reads head h % Hkv of k and v."""
+    heads = torch.arange(q.shape[1]).view(-1, k.shape[1]).T.flatten()
+    return one_query(q[:, heads], k, v)[:, heads.argsort()]
+
+
+Turn = Callable[..., torch.Tensor]  # (x of new tokens, cos, sin, their positions, slots) -> x turned, float64
+
+
+def by_row(row: Callable[[torch.Tensor, int], torch.Tensor] = lambda at, slots: at) -> Turn:
+    """Make the Turn by row(positions, slots) of the tables."""
+    return lambda x, cos, sin, at, slots: turned(x, cos[row(at, slots)].double(), sin[row(at, slots)].double())
+
+
+AS_MEANT = by_row()
+AT_0 = by_row(lambda at, slots: at * 0)
+ONE_LATE = by_row(lambda at, slots: (at - 1).clamp(min=0))
+AT_SLOT = by_row(lambda at, slots: at % slots)
+
+
+def the_other_way(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, at: torch.Tensor, slots: int) -> torch.Tensor:
+    """Turn (a, b) into (a cos + b sin, b cos - a sin)."""
+    return turned(x, cos[at].double(), -sin[at].double())
+
+
+def neighbours(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, at: torch.Tensor, slots: int) -> torch.Tensor:
+    """Turn neighbours as pairs, where the two halves are meant."""
+    a, b = (x.double()[..., i::2] for i in (0, 1))
+    return torch.stack([a * cos[at] - b * sin[at], b * cos[at] + a * sin[at]], -1).flatten(-2)
 
 
 def full_pass(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Tensor, ...]:
     """Compute the output (B, Hq, 1, D) of each token from `start` on by a pass over the whole text; each sees the last `slots` tokens."""
-    return turned_by(lambda rows: rows)(q, k, v, cos, sin, cache_k, cache_v, start)
+    return slipped()(q, k, v, cos, sin, cache_k, cache_v, start)
 
 
-def turned_by(
-    rows_of: Callable[[torch.Tensor], torch.Tensor], own: bool = True, of: str = "qk"
+def slipped(
+    q: Turn = AS_MEANT,
+    k: Turn = AS_MEANT,
+    v: Turn = lambda x, cos, sin, at, slots: x.double(),
+    own: bool = True,
+    slot: Callable[[int, int], int] = lambda t, slots: t % slots,
+    attend: Callable[..., torch.Tensor] = one_query,
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """Make a pass over the whole text in which tokens from `start` on are rotated by rows_of(their positions) of the tables.
+    """Make a pass over the whole text in which q, k and v of the tokens from `start` on are turned so.
 
-    own: whether a token sees its own key;  of: which of q and k are turned so, and the other is turned right
+    own: whether a token sees its own key, before a ring is full;  slot: (token, slots) -> where its k and v are stored
     """
+    turns = {"q": q, "k": k, "v": v}
 
     def outputs(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Tensor, ...]:
-        positions, slots = torch.arange(q.shape[2]), cache_k.shape[2]
-        others = torch.cat([positions[:start], rows_of(positions[start:])])
-        rows = {"q": positions, "k": positions} | dict.fromkeys(of, others)
-        queries = turned(q, cos[rows["q"]].double(), sin[rows["q"]].double())
-        keys = turned(k, cos[rows["k"]].double(), sin[rows["k"]].double())
-        keys, found = keys.to(k.dtype), []
+        at, slots, rows = torch.arange(q.shape[2]), cache_k.shape[2], {}
+        for name, x in {"q": q, "k": k, "v": v}.items():
+            before = x[:, :, :start].double() if name == "v" else AS_MEANT(x[:, :, :start], cos, sin, at[:start], slots)
+            new = turns[name](x[:, :, start:], cos, sin, at[start:], slots)
+            rows[name] = torch.cat([before, new], 2).to(torch.float64 if name == "q" else x.dtype)
+        tokens = dict(sorted((t % slots, t) for t in range(start)))  # of a ring, those that came last
+        found = []
         for t in range(start, q.shape[2]):
-            seen = slice(max(0, t + 1 - slots), t + own)
-            found.append(one_query(queries[:, :, t], keys[:, :, seen], v[:, :, seen])[:, :, None])
+            tokens[slot(t, slots)] = t
+            seen = [token for place, token in tokens.items() if own or token != t or t >= slots]
+            found.append(attend(rows["q"][:, :, t], rows["k"][:, :, seen], rows["v"][:, :, seen])[:, :, None])
         return tuple(found)
 
     return outputs
@@ -194,33 +153,30 @@ decode_step = Exercise(
     ],
     mistakes=[
         reads_empty_slots,
+        Misconception(slipped(q=AT_0), say("serving.decode_step.q_not_turned"), place=-1, each=True),
+        Misconception(slipped(k=AT_0), say("serving.decode_step.k_not_turned"), place=-1, each=True),
+        Misconception(slipped(AT_0, AT_0), say("serving.decode_step.position_0_for_every_token")),
+        Misconception(slipped(ONE_LATE, ONE_LATE), say("serving.decode_step.positions_one_late")),
         Misconception(
-            turned_by(lambda rows: rows * 0, of="q"),
-            say("serving.decode_step.q_not_turned"),
-            place=-1,
-            each=True,
+            [slipped(AT_SLOT, AT_SLOT), slipped(q=AT_SLOT), slipped(k=AT_SLOT)],
+            say("serving.decode_step.turned_by_the_slot"),
+            strict=True,
+        ),
+        Misconception(slipped(v=AS_MEANT), say("serving.decode_step.v_is_turned")),
+        Misconception(
+            [slipped(the_other_way, the_other_way), slipped(q=the_other_way), slipped(k=the_other_way)],
+            say("serving.rotary.the_other_way"),
         ),
         Misconception(
-            turned_by(lambda rows: rows * 0, of="k"),
-            say("serving.decode_step.k_not_turned"),
-            place=-1,
-            each=True,
+            [slipped(neighbours, neighbours), slipped(q=neighbours), slipped(k=neighbours)],
+            say("serving.rotary.neighbours_as_pairs"),
         ),
+        Misconception(slipped(own=False), say("serving.decode_step.its_own_key_is_not_seen")),
         Misconception(
-            turned_by(lambda rows: rows * 0),
-            say("serving.decode_step.position_0_for_every_token"),
-            full_pass,
+            slipped(slot=lambda t, slots: min(t, slots - 1)), say("serving.decode_step.the_last_slot_for_all")
         ),
-        Misconception(
-            turned_by(lambda rows: (rows - 1).clamp(min=0)),
-            say("serving.decode_step.positions_one_late"),
-            full_pass,
-        ),
-        Misconception(
-            turned_by(lambda rows: rows, own=False),
-            say("serving.decode_step.its_own_key_is_not_seen"),
-            full_pass,
-        ),
+        Misconception(slipped(attend=dealt_out), say("serving.attention_for.heads_dealt_out_in_turn")),
+        Misconception(slipped(attend=partial(one_query, scale=1.0)), say("serving.decode_step.scale_forgotten")),
     ],
 )
 
@@ -305,4 +261,4 @@ paged_decode = Exercise(
     ],
 )
 
-EXERCISES = (kv_cache, decode_step, paged_decode)
+EXERCISES = (decode_step, paged_decode)

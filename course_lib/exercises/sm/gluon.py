@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from math import prod
 from typing import Any
@@ -61,6 +62,30 @@ def _swapped(output: Any, **arguments: Any) -> bool:
     return tuple(output) == turned
 
 
+def _another_axis_first(which: int) -> Callable[..., bool]:
+    """Make a function that tells whether warps (0), lanes (1) or registers (2) alone are numbered along order[1] first."""
+
+    def look(output: Any, **arguments: Any) -> bool:
+        right, turned = holding(**arguments), holding(**arguments | {"order": arguments["order"][::-1]})
+        return tuple(output) == (*right[:which], turned[which], *right[which + 1 :])
+
+    return look
+
+
+def _rows_first(output: Any, **arguments: Any) -> bool:
+    return tuple(output) == holding(**arguments | {"order": [1, 0]})
+
+
+def _warp_and_lane_swapped(output: Any, **arguments: Any) -> bool:
+    warp, lane, register = holding(**arguments)
+    return tuple(output) == (lane, warp, register)
+
+
+def _number_in_the_program(output: Any, **arguments: Any) -> bool:
+    warp, lane, register = holding(**arguments)
+    return tuple(output) == (warp, 32 * warp + lane, register)
+
+
 def _repetitions_first(output: Any, **arguments: Any) -> bool:
     warp, lane, register = holding(**arguments)
     together = prod(arguments["size_per_thread"])
@@ -91,13 +116,20 @@ holder = Exercise(
         ),
         *(
             fixed(f"columns, element ({i}, {j})", "columns", **blocked(i, j, *COLUMNS))
-            for i, j in ((1, 0), (0, 1), (35, 19), (63, 31))
+            for i, j in ((1, 0), (0, 1), (35, 19), (19, 16), (63, 31))
         ),
     ],
     oracle=holding,
     criteria=correct("sm.holder", {"once": 1, "again": 2, "columns": 2}),
     mistakes=[
         every(_swapped, say("sm.holder.axes_swapped")),
+        every(_rows_first, say("sm.holder.order_ignored")),
+        *(
+            every(_another_axis_first(which), say("sm.holder.another_axis_first", what=what))
+            for which, what in enumerate(("warps", "lanes", "registers"))
+        ),
+        every(_warp_and_lane_swapped, say("sm.holder.warp_and_lane_swapped")),
+        every(_number_in_the_program, say("sm.holder.number_in_the_program")),
         every(_repetitions_first, say("sm.holder.repetitions_before_what_lies_together")),
         every(_no_repetitions, say("sm.holder.no_repetitions")),
     ],

@@ -218,7 +218,7 @@ def card(name: str, group: str) -> Case:
     return fixed(f"{group} on a card of {name}", group, kernels=list(kernels_by(group, gpu)), gpu=gpu)
 
 
-def each_is(wrong: Callable[..., int], sentence: str, group: str) -> MistakeMatcher:
+def each_is(wrong: Callable[..., int | None], sentence: str, group: str) -> MistakeMatcher:
     """Make a matcher that returns `sentence` if, for each kernel of the group, the number of programs is that of `wrong`."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -252,6 +252,35 @@ def _evenly_dealt(registers: int, shared: int, warps: int, gpu: dict[str, int]) 
     return _but((registers, shared, warps), gpu, "registers", of_a_partition // -(-warps // gpu["partitions"]))
 
 
+def _round_of_a_program(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    own = rounded(32 * registers * warps, gpu["register_unit"])
+    return _but((registers, shared, warps), gpu, "registers", gpu["registers"] // own)
+
+
+def _one_thread(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    of_a_partition = gpu["registers"] // gpu["partitions"] // rounded(registers, gpu["register_unit"])
+    return _but((registers, shared, warps), gpu, "registers", of_a_partition * gpu["partitions"] // warps)
+
+
+def _nothing_reserved(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    lets = gpu["shared_bytes"] // rounded(shared, gpu["shared_unit"])
+    return _but((registers, shared, warps), gpu, "shared memory", lets)
+
+
+def _reserved_once(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    lets = (gpu["shared_bytes"] - gpu["reserved_bytes"]) // rounded(shared, gpu["shared_unit"])
+    return _but((registers, shared, warps), gpu, "shared memory", lets)
+
+
+def _any_number_of_places(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    lets = room(registers, shared, warps, gpu)
+    return min(lets[limit] for limit in LIMITS if limit != "programs")
+
+
+def _highest(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    return max(room(registers, shared, warps, gpu).values())
+
+
 def _no_shared_unit(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
     lets = gpu["shared_bytes"] // (shared + gpu["reserved_bytes"])
     return _but((registers, shared, warps), gpu, "shared memory", lets)
@@ -281,7 +310,13 @@ occupancy = Exercise(
         each_is(_one_file, say("sm.occupancy.one_pool_of_registers"), "registers"),
         each_is(_no_units, say("sm.occupancy.registers_without_units"), "registers"),
         each_is(_evenly_dealt, say("sm.occupancy.warps_of_programs_are_not_dealt_out"), "registers"),
+        each_is(_round_of_a_program, say("sm.occupancy.rounded_for_a_program"), "registers"),
+        each_is(_one_thread, say("sm.occupancy.registers_of_one_thread"), "registers"),
+        each_is(_any_number_of_places, say("sm.occupancy.any_number_of_places"), "registers"),
+        each_is(_highest, say("sm.occupancy.highest_limit"), "registers"),
         each_is(_no_shared_unit, say("sm.occupancy.shared_memory_without_units"), "shared memory"),
+        each_is(_nothing_reserved, say("sm.occupancy.nothing_reserved"), "shared memory"),
+        each_is(_reserved_once, say("sm.occupancy.nothing_reserved"), "shared memory"),
     ],
 )
 
@@ -337,6 +372,37 @@ def needed(guess: Callable[..., int], sentence: str) -> MistakeMatcher:
     return guessed(of(guess), of(warps_for), sentence, 1)
 
 
+def by_rounds(of: Callable[[int, int, int, int], int]) -> Callable[..., int]:
+    """Make a guess of the cycles of of(a_round, steps, latency, interval), where a_round is how long the pipe takes for one instruction
+    of each chain."""
+    return lambda warps, chains, steps, latency, interval: of(warps * chains * interval, steps, latency, interval)
+
+
+WRONG_CYCLES = {
+    "one_chain_by_itself": (by_rounds(lambda a_round, steps, latency, interval: steps * latency),),
+    "one_interval_too_many": (
+        by_rounds(lambda a_round, steps, latency, interval: (steps - 1) * max(latency, a_round) + a_round + latency),
+    ),
+    "no_last_latency": (
+        by_rounds(lambda a_round, steps, latency, interval: (steps - 1) * max(latency, a_round) + a_round),
+        by_rounds(lambda a_round, steps, latency, interval: (steps - 1) * max(latency, a_round) + a_round - interval),
+    ),
+    "the_pipe_alone": (
+        by_rounds(lambda a_round, steps, latency, interval: steps * a_round - interval + latency),
+        by_rounds(lambda a_round, steps, latency, interval: steps * a_round),
+    ),
+    "a_latency_behind_each_round": (
+        by_rounds(lambda a_round, steps, latency, interval: steps * (a_round + latency)),
+        by_rounds(lambda a_round, steps, latency, interval: steps * (a_round - interval + latency)),
+        by_rounds(lambda a_round, steps, latency, interval: (steps - 1) * (a_round + latency) + latency),
+        by_rounds(
+            lambda a_round, steps, latency, interval: (steps - 1) * (a_round + latency) + a_round - interval + latency
+        ),
+    ),
+    "interval_forgotten": (lambda **call: cycles_of(**call | {"interval": 1}),),
+}
+"""The id of a sentence -> the guesses of cycles that it is about."""
+
 chains = Exercise(
     id="sm.chains",
     signature="chains_and_warps(warps, chains, steps, latency, interval) -> tuple[int, int]",
@@ -366,7 +432,10 @@ chains = Exercise(
             lambda warps, chains, steps, latency, interval: steps * max(latency, warps * chains * interval),
             say("sm.chains.whole_rounds"),
         ),
+        *(timed(guess, say(f"sm.chains.{name}")) for name, guesses in WRONG_CYCLES.items() for guess in guesses),
         needed(lambda chains, latency, interval: -(-latency // interval), say("sm.chains.chains_do_not_help")),
+        needed(lambda chains, latency, interval: latency // (interval * chains) + 1, say("sm.chains.one_too_many")),
+        needed(lambda chains, latency, interval: -(-latency // chains), say("sm.chains.interval_forgotten")),
         needed(lambda chains, latency, interval: latency // (interval * chains), say("sm.chains.rounded_down")),
     ],
 )

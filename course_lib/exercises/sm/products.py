@@ -136,6 +136,16 @@ def _another(made: Callable[..., torch.Tensor | None]) -> Callable[..., torch.Te
     return lambda x, w, bias: made(x.double() @ w.double(), bias.double())
 
 
+def _in_each_step(block: int) -> Callable[..., torch.Tensor | None]:
+    """Make the wrong result with the bias added in each step of `block` along K; None where there is one step."""
+
+    def wrong(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor | None:
+        steps = math.ceil(x.shape[1] / block)
+        return silu(x.double() @ w.double() + steps * bias.double()) if steps > 1 else None
+
+    return wrong
+
+
 def layer_traffic(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> int:
     """Count the bytes of the product in tiles of 64 x 64, of the result once, and of the bias once for each row of tiles."""
     (M, K), N = x.shape, w.shape[1]
@@ -179,6 +189,15 @@ linear_silu = Exercise(
         Misconception(_another(lambda y, bias: silu(y) + bias), say("sm.linear_silu.bias_last"), linear),
         Misconception(
             _another(lambda y, bias: torch.sigmoid(y + bias)), say("sm.linear_silu.the_sigmoid_alone"), linear
+        ),
+        Misconception([_in_each_step(block) for block in (16, 32, 64, 128)], say("sm.linear_silu.bias_in_each_step")),
+        Misconception(
+            _another(lambda y, bias: (y + bias) * torch.sigmoid(y)),
+            say("sm.linear_silu.sigmoid_without_the_bias"),
+            linear,
+        ),
+        Misconception(
+            _another(lambda y, bias: (y + bias) * torch.sigmoid(-y - bias)), say("sm.linear_silu.other_sign"), linear
         ),
         Misconception(_another(lambda y, bias: torch.relu(y + bias)), say("sm.linear_silu.a_relu"), linear),
         Misconception(_another(lambda y, bias: y + bias), say("sm.linear_silu.no_activation"), linear),

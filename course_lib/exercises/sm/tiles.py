@@ -81,6 +81,27 @@ def _by_area(tile, warp_tile, thread_tile, bk, itemsize):
     return M * N // (m * n) * (m + n) * bk * itemsize
 
 
+def _threads_by_area(tile, warp_tile, thread_tile, bk, itemsize):
+    """The threads' parts are counted by area."""
+    return _by_area(tile, thread_tile, thread_tile, bk, itemsize)
+
+
+def _swapped(tile, warp_tile, thread_tile, bk, itemsize):
+    """Rows of a are fetched once for each row of parts, and columns of b once for each column of them."""
+    (M, N), (m, n) = tile, warp_tile
+    return (M * -(-M // m) + N * -(-N // n)) * bk * itemsize
+
+
+def _whole_at_edges(tile, warp_tile, thread_tile, bk, itemsize):
+    """The parts at the edges are counted as whole ones."""
+    return len(parts(tile, warp_tile)) * sum(warp_tile) * bk * itemsize
+
+
+def _threads_whole_at_edges(tile, warp_tile, thread_tile, bk, itemsize):
+    """The warp tiles at the edges are counted as whole ones, with all of their threads."""
+    return len(parts(tile, warp_tile)) * fetched(warp_tile, thread_tile, bk, itemsize)
+
+
 def _across_warps(tile, warp_tile, thread_tile, bk, itemsize):
     """Thread tiles are cut out of the program's tile."""
     return fetched(tile, thread_tile, bk, itemsize)
@@ -116,6 +137,20 @@ warp_tile_bytes = Exercise(
         fetches(_products, say("sm.warp_tile_bytes.two_loads_for_each_product"), 2),
         fetches(_one_k, say("sm.warp_tile_bytes.one_k")),
         fetches(_by_area, say("sm.warp_tile_bytes.area"), 1),
+        fetches(_threads_by_area, say("sm.warp_tile_bytes.area"), 2),
+        fetches(_swapped, say("sm.warp_tile_bytes.swapped"), 1),
+        fetches(_whole_at_edges, say("sm.warp_tile_bytes.whole_at_edges"), 1),
+        fetches(_threads_whole_at_edges, say("sm.warp_tile_bytes.whole_at_edges"), 2),
+        fetches(lambda **case: three_levels(**case)[1], say("sm.warp_tile_bytes.once_for_a_warp"), 2),
+        fetches(lambda **case: three_levels(**case | {"itemsize": 1}), say("sm.warp_tile_bytes.numbers")),
+        *(
+            fetches(lambda tile, bk, itemsize, of=of, **_: of(*tile) * bk * itemsize, says, 0)
+            for of, says in (
+                (lambda M, N: M, say("sm.warp_tile_bytes.one_factor")),
+                (lambda M, N: N, say("sm.warp_tile_bytes.one_factor")),
+                (lambda M, N: M * N, say("sm.warp_tile_bytes.multiplied")),
+            )
+        ),
         fetches(_across_warps, say("sm.warp_tile_bytes.across_warps"), 2),
         fetches(_whole_parts, say("sm.warp_tile_bytes.rounded_down"), 1),
     ],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
@@ -13,7 +14,8 @@ from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.checkpoints import Seen
 from course_lib.exercises.training.oracles import differentiable
 from course_lib.exercises.training.steps import CLOSE, alike, factor_of
-from course_lib.mistakes import every, on_exception
+from course_lib.mistakes import every, for_cases, on_exception
+from course_lib.workloads.launched import Kernels
 from course_lib.workloads.rehearsals import leave_as_it_is, run_swapped, there
 from tritontrace.results import Steps
 
@@ -142,6 +144,49 @@ def _undivided(output: Any, **arguments: Any) -> bool:
     return abs(_factor(output, **arguments) - arguments["rows"] * arguments["length"]) < 1e-4
 
 
+def _gradients_by(**changes: Callable[[Callable], Callable]) -> Callable[..., dict[str, Any]]:
+    """Make a function that returns the first step's gradients with some kernels changed: name -> what makes another one of it."""
+
+    @cache
+    def gradients(**arguments: Any) -> dict[str, Any]:
+        def swap_in(model: Any, kernels: Any) -> None:
+            others = {name: change(getattr(kernels, name)) for name, change in changes.items()}
+            model.ops = differentiable(cast("Kernels", SimpleNamespace(**vars(kernels) | others)))
+
+        return there(run_swapped(swap_in, **arguments | {"steps": 1}))["gradients"]
+
+    return gradients
+
+
+def _last_two_swapped(kernel: Callable) -> Callable:
+    def swapped(*given: Any) -> tuple:
+        *first, one, other = kernel(*given)
+        return *first, other, one
+
+    return swapped
+
+
+def _gate_and_up_swapped(kernel: Callable) -> Callable:
+    return lambda *given: kernel(*given[:-2], given[-1], given[-2])
+
+
+SWAPPED = {
+    "dk_and_dv_swapped": [_gradients_by(attention_backward=_last_two_swapped)],
+    "dgate_and_dup_swapped": [_gradients_by(swiglu_backward=_last_two_swapped)],
+    "gate_and_up_swapped": [
+        _gradients_by(swiglu=_gate_and_up_swapped),
+        _gradients_by(swiglu_backward=_gate_and_up_swapped),
+        _gradients_by(swiglu=_gate_and_up_swapped, swiglu_backward=_gate_and_up_swapped),
+    ],
+}
+"""The id of a sentence -> the gradients that these mistakes give."""
+
+
+def _gives(gradients: Callable[..., dict[str, Any]], output: Any, **arguments: Any) -> bool:
+    expected = gradients(**arguments)
+    return alike([output["gradients"].get(name, []) for name in expected], [*expected.values()])
+
+
 swap_in = Exercise(
     id="training.swap_in",
     signature="swap_in(model, kernels) -> None; puts kernels into the slots norm, attention, swiglu and loss of model.ops",
@@ -183,6 +228,14 @@ swap_in = Exercise(
             say("training.swap_in.a_raw_launch_in_place_of_attention")
             if any(_cut(o) for t in trials for o in t.evidence.outputs)
             else ""
+        ),
+        *(
+            for_cases(
+                lambda case: case.name == "two layers, 4 heads for 2",
+                every(partial(_gives, gradients), say(f"training.swap_in.{name}")),
+            )
+            for name, found in SWAPPED.items()
+            for gradients in found
         ),
         on_exception("cannot assign to field", say("training.swap_in.slots_that_are_frozen")),
         on_exception("returned an incorrect number of gradients", say("training.swap_in.the_gradient_of_lse_s_place")),

@@ -103,6 +103,8 @@ WGMMA = [
     wrong("wgmma_matmul", "no bytes expected", [ORDER], ("        mbarrier.expect(come.index(0), " + BOTH + ")\n", "")),
     wrong("wgmma_matmul", "starts anew each time", [PLAIN], ("mma(a, b, acc, is_async=True)", "mma(a, b, acc, use_acc=False, is_async=True)")),
     wrong("wgmma_matmul", "K rounded down", [RAGGED, TMA_IN, BY_WGMMA, TRAFFIC], ("gl.cdiv(K, 64)", "K // 64")),
+    wrong("wgmma_matmul", "coordinates of tiles", [PLAIN], ("[row, i * 64]", "[row, i]"), ("[i * 64, col]", "[i, col]")),
+    wrong("wgmma_matmul", "b's coordinates swapped", [PLAIN], ("[i * 64, col]", "[col, i * 64]")),
     wrong("wgmma_matmul", "b transposed", [PLAIN], ("mma(a, b, acc", "mma(a, b.permute((1, 0)), acc")),
     wrong("wgmma_matmul", "torch multiplies", [KERNEL], ("wgmma_kernel[(triton.cdiv(M, 64), triton.cdiv(N, 64))](a_desc, b_desc, out, M, N, K, num_warps=4)", "out.copy_(a.float() @ b.float())")),
     wrong("wgmma_matmul", "accumulates in float16", [PLAIN], ("gl.zeros((64, 64), gl.float32, ACC)", "gl.zeros((64, 64), gl.float16, ACC)")),

@@ -26,6 +26,9 @@ HOLDER = [
     wrong("holder", "warps before lanes", [ONCE, AGAIN, COLUMNS], ("size_per_thread[axis], threads_per_warp[axis], warps_per_cta[axis])", "size_per_thread[axis], warps_per_cta[axis], threads_per_warp[axis])"), ("(r0, lane0, warp0, again0), (r1, lane1, warp1, again1)", "(r0, warp0, lane0, again0), (r1, warp1, lane1, again1)")),
     wrong("holder", "no elements within a thread", [ONCE, AGAIN, COLUMNS], ("i, found = (row, col)[axis], []", "i, found = (row, col)[axis] // size_per_thread[axis] * size_per_thread[axis], []")),
     wrong("holder", "a thread's number in its program", [AGAIN, COLUMNS, ONCE], ("lane0 + threads_per_warp[fast] * lane1, register", "lane0 + threads_per_warp[fast] * lane1 + 32 * (warp0 + warps_per_cta[fast] * warp1), register")),
+    wrong("holder", "lanes along the other axis", [ONCE, AGAIN, COLUMNS], ("lane0 + threads_per_warp[fast] * lane1", "lane1 + threads_per_warp[slow] * lane0")),
+    wrong("holder", "warps along the other axis", [AGAIN, COLUMNS], ("warp0 + warps_per_cta[fast] * warp1", "warp1 + warps_per_cta[slow] * warp0")),
+    wrong("holder", "lane and warp swapped", [ONCE, AGAIN, COLUMNS], ("return warp0 + warps_per_cta[fast] * warp1, lane0 + threads_per_warp[fast] * lane1,", "return lane0 + threads_per_warp[fast] * lane1, warp0 + warps_per_cta[fast] * warp1,")),
     honest("holder", "by divmod", ("            found.append(i % count)\n            i //= count\n", "            i, digit = divmod(i, count)\n            found.append(digit)\n")),
 ]  # fmt: skip
 

@@ -470,6 +470,8 @@ SWAPPED = [
     wrong("swap_in", "slots that are returned", [ON_KERNELS], ("    model.ops = replace(", "    return replace(")),
     wrong("swap_in", "slots that nobody keeps", [ON_KERNELS], ("    model.ops = replace(", "    replace(")),
     wrong("swap_in", "slots that are frozen", [ON_KERNELS], ("    model.ops = replace(", "    model.ops.norm = replace(")),
+    wrong("swap_in", "gate and up swapped", [EVERY, LOSSES, LITTLE], ("return kernels.swiglu(gate, up)", "return kernels.swiglu(up, gate)")),
+    wrong("swap_in", "gradients of k and v swapped", [EVERY, LOSSES, LITTLE], ("        return None, *ctx.kernels.attention_backward(do, *ctx.saved_tensors)", "        dq, dk, dv = ctx.kernels.attention_backward(do, *ctx.saved_tensors)\n        return None, dq, dv, dk")),
     wrong("swap_in", "gradients of gate and up swapped", [EVERY, LOSSES, LITTLE], ("return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)", "return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)[::-1]")),
     wrong("swap_in", "the norm stays torch's", [EVERY, LOSSES, LAUNCHES, LITTLE], ("        norm=lambda x, weight: Norm.apply(kernels, x, weight),\n", "")),
     wrong("swap_in", "the result of the norm is kept as well", [LITTLE], ("ctx.save_for_backward(x, weight, rstd)", "ctx.save_for_backward(x, weight, rstd)\n        ctx.more = out * 1"), ("dx, dweight = ctx", "ctx.more.sum()\n        dx, dweight = ctx")),
