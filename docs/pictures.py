@@ -38,8 +38,8 @@ PAGE = """<!doctype html><meta charset=utf-8><meta name=color-scheme content="li
 DARK = "--blink-settings=preferredColorScheme=0"
 # of a page in the browser, in pixels
 SIZES = {
-    **dict.fromkeys(("verdict", "verdict_dark"), (920, 390)),
-    **dict.fromkeys(("verdict_narrow", "verdict_narrow_dark"), (360, 730)),
+    **dict.fromkeys(("verdict", "verdict_dark"), (920, 406)),
+    **dict.fromkeys(("verdict_narrow", "verdict_narrow_dark"), (360, 708)),
     "feedback": (920, 610),
     "report": (1200, 1140),
 }

@@ -15,8 +15,8 @@
 #
 # **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the
 # same number off a trace, and rewrite a kernel that wastes seven eighths of them. You need 00 (a first kernel), 01
-# (strides) and 03 (bytes); what you need from them is repeated below. You need no GPU, because traffic is counted on
-# the CPU. If there is a GPU, kernels are timed as well.
+# (strides) and 03 (bytes). You need no GPU, because traffic is counted on the CPU. If there is a GPU, kernels are timed
+# as well.
 
 # %%
 import torch

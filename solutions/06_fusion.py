@@ -15,9 +15,8 @@
 #
 # **After this unit you can** say how many bytes a chain of operations must move and how many it does move. You can
 # write the chain as one kernel that moves the fewest bytes, reduce rows of any length without overflow, and read what
-# torch.compile makes of the same function. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces);
-# the first section repeats what you need from them. You need no GPU, because traffic is counted on the CPU. Times were
-# recorded on an NVIDIA H200.
+# torch.compile makes of the same function. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces).
+# You need no GPU, because traffic is counted on the CPU. Times were recorded on an NVIDIA H200.
 
 # %%
 import torch

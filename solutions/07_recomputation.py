@@ -15,8 +15,8 @@
 #
 # **After this unit you can** say which tensors autograd keeps between the forward and the backward pass, and how much
 # memory they take. You can write backward kernels that compute numbers again instead of loading them, and drop elements
-# at random without storing which ones. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm); what you need
-# from them is repeated below. You need no GPU, because traffic and live bytes are counted on the CPU.
+# at random without storing which ones. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm). You need no
+# GPU, because traffic and live bytes are counted on the CPU.
 
 # %%
 import torch

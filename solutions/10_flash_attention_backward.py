@@ -16,8 +16,8 @@
 # **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores. You can
 # give every sum to a single program, so that two runs agree bit for bit. You can hand both passes to autograd as one
 # function, which keeps only one additional number for each query. You need 07 (a function with a backward of its own),
-# 08 (the gradients, tile by tile, in torch) and 09 (the ideas of the forward kernel, but not your solution). The whole
-# unit runs on a CPU.
+# 08 (the gradients, tile by tile, in torch) and 09 (the forward kernel). Your own solution of 09 is not used here.
+# The whole unit runs on a CPU.
 
 # %%
 import math

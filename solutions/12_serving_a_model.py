@@ -16,7 +16,7 @@
 # **After this unit you can** tell a model where its tokens stand, write the function that every layer of a real model
 # calls for attention, and write text with a cache that is never copied. You can say how many texts a card can write at
 # once, and what sets the pace. And you can find six mistakes that libraries have made around a kernel that was right.
-# You need 09 (FlashAttention forward), but nothing that you wrote in unit 11, and no GPU.
+# You need 09 (FlashAttention forward). Nothing here uses what you wrote in unit 11, and you need no GPU.
 
 # %%
 import math

@@ -109,7 +109,7 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
         if finding.cause and finding.cause in told:  # one cause is told once
             finding.status, finding.seen = "same_cause", say("criteria.seen.same_cause")
             finding.detail, finding.expected, finding.on, finding.error_map = "", "", "", None
-            finding.spent = finding.request = None
+            finding.spent = finding.request = finding.at = None
         elif finding.cause:
             told.append(finding.cause)
     points = sum(f.points for f in findings if not f.gate and not f.bonus)

@@ -12,7 +12,7 @@ import torch
 
 from course_lib import common_mistakes, mistakes
 from course_lib.catalogue import say
-from course_lib.exercise import Exercise, Finding, Status, Trial
+from course_lib.exercise import CodeLine, Exercise, Finding, Status, Trial
 from course_lib.words import as_written, in_words, is_answer
 from tritontrace.results import Cause
 
@@ -85,6 +85,7 @@ class GradedTrial(Trial):
         """Return a Finding on what is wrong, None if all is right. For named answers (a dict) always a Finding, with the share that is
         right."""
         wrong = Finding("", 0, 1, "failed", expected=say("criteria.result.right"), on=self.case.name, cause=self.cause)
+        wrong.at = self.at
         wrong.seen = self.stopped
         if self.stopped and not (self.evidence.refused and self.evidence.outputs):
             wrong.detail = self._tuned(-1) if self.evidence.error else ""
@@ -148,6 +149,13 @@ class GradedTrial(Trial):
     def cause(self) -> Cause:
         """Return the cause of a missing result; of a wrong result, Cause("wrong")."""
         return self.evidence.cause or Cause("wrong", self.case.name)
+
+    @property
+    def at(self) -> CodeLine | None:
+        """Return the line of the fault that is told of: of the one that ended the run, else of the first."""
+        faults = [f for f in self.evidence.faults if not self.stopped or f.cause == self.evidence.cause]
+        fault = faults[0] if faults else None
+        return CodeLine(fault.line, fault.source) if fault and fault.source else None
 
     def _why(self, got: Any) -> Cause:
         if got is None:

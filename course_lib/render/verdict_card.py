@@ -25,8 +25,9 @@ from course_lib.render.verdicts import (
     printable,
     shown,
     standing,
+    unquoted,
 )
-from tritontrace.colours import DARK, EDGE, HOLDS, PARTLY
+from tritontrace.colours import DARK, EDGE, HOLDS
 
 # no colour can be read as text on white and on dark grey (4.5 : 1), so signs are dark on a chip of it; sign and label say
 # the same without colour
@@ -35,7 +36,8 @@ CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none;ba
 TINT = "22"  # of 255: a colour this thin leaves text readable in both themes
 SIDES = "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr));gap:4px 28px;"
 PILL = (
-    "display:inline-block;max-width:100%;box-sizing:border-box;border-radius:1em;padding:1px 9px;margin:2px 6px 2px 0;"
+    "display:inline-block;max-width:100%;box-sizing:border-box;border-radius:1em;padding:1px 8px;"
+    "margin:2px 5px 2px 0;font-size:0.92em;"
 )
 
 
@@ -100,21 +102,23 @@ def _hints(verdict: Verdict) -> str:
 
 
 def _block(finding: Finding) -> str:
-    """A finding with all that it says: beside it, what was spent."""
+    """A finding with all that it says, and below it, side by side, its drawings."""
     spent = drawings.bars(finding.spent) if finding.spent and finding.lost else ""
     head = f"{chip(*standing(finding))} <b>{_html.escape(finding.title)}</b>{_worth(finding)}"
-    return (
-        f'<div style="margin-top:8px">{head}<div style="{SIDES}"><div>{_said(finding, bool(spent))}</div>'
-        f"{f'<div>{spent}</div>' if spent else ''}</div></div>"
-    )
+    drawn = [*_drawn(finding), *[spent] * bool(spent)]
+    return f'<div style="margin-top:10px">{head}{_said(finding, bool(spent))}{_side_by_side(drawn)}</div>'
 
 
 def _picture(findings: list[Finding]) -> str:
     """Draw how the request of a right kernel's busiest line falls on memory, and what all of them spend."""
     falls = next((drawings.lanes(f.request) for f in findings if f.request), "")
     spends = next((drawings.bars(f.spent) for f in reversed(findings) if f.spent), "")
-    shown = "".join(f"<div>{part}</div>" for part in (falls, spends) if part)
-    return f'<div style="{SIDES}margin-top:8px">{shown}</div>' if shown else ""
+    return _side_by_side([part for part in (falls, spends) if part])
+
+
+def _side_by_side(drawn: list[str]) -> str:
+    """Drawings in as many columns as fit."""
+    return f'<div style="{SIDES}">{"".join(f"<div>{each}</div>" for each in drawn)}</div>' if drawn else ""
 
 
 def _worth(finding: Finding) -> str:
@@ -124,25 +128,31 @@ def _worth(finding: Finding) -> str:
 
 
 def _said(finding: Finding, drawn: bool) -> str:
-    """Say what was seen, below it what was expected, the line, and a drawing of it. drawn: the numbers stand beside it."""
+    """Say what was seen, below it what was expected, and the line. drawn: the numbers are in a drawing."""
     line = "" if drawn else _html.escape(expected(finding))
-    where = f' <span style="opacity:0.75">({line})</span>' if line and finding.on else ""
-    parts = [] if drawn else [f"<div>{code(finding.seen)}{where or (line and f'<br>{line}')}</div>"]
+    where = f' <span style="opacity:0.75">({line})</span>' if line and finding.on else line and f"<br>{line}"
+    seen, *details = (unquoted(each, finding.at) for each in (finding.seen, *finding.detail.splitlines()))
+    parts = [] if drawn else [f"<div>{code(seen)}{where}</div>"]
     if finding.judged:
-        parts += [f"<div>{code(line)}</div>" for line in finding.detail.splitlines()]
-        parts += [_lit(finding.at)] if finding.at else []
-        parts += [drawings.lanes(finding.request)] if finding.request and finding.lost else []
-        parts += [drawings.error_map(finding.error_map)] if finding.error_map else []
+        parts += [f"<div>{code(detail)}</div>" for detail in details]
+        parts += [_lit(finding.at, standing(finding)[2])] if finding.at else []
     return "".join(parts)
 
 
-def _lit(line: CodeLine) -> str:
-    """A line of the cell, with its number, as the cell shows it."""
-    style = (
-        f"border-left:3px solid {PARTLY};background:{PARTLY}{TINT};padding:1px 8px;margin:3px 0;overflow-wrap:anywhere"
+def _drawn(finding: Finding) -> list[str]:
+    """The drawings of a finding that lost points: a request that wastes, and where the result is wrong."""
+    wastes = [drawings.lanes(finding.request)] if finding.lost and finding.request else []
+    return wastes + ([drawings.error_map(finding.error_map)] if finding.lost and finding.error_map else [])
+
+
+def _lit(line: CodeLine, tone: str) -> str:
+    """A line of the cell, with its number, as the cell shows it; where it is broken, its rest stands below its code."""
+    indent = f"{len(str(line.number)) + 2}ch"
+    style = f"border-left:3px solid {tone};background:{tone}{TINT};padding:2px 8px;margin:3px 0;font-family:monospace"
+    return (
+        f'<div style="{style};padding-left:calc(8px + {indent});text-indent:-{indent}">'
+        f'<span style="opacity:0.75">{line.number}</span>&nbsp; {_html.escape(line.source)}</div>'
     )
-    number = f'<span style="opacity:0.75">{line.number}</span>'
-    return f'<div style="{style};font-family:monospace">{number}&ensp;{_html.escape(line.source)}</div>'
 
 
 def _chips(findings: list[Finding]) -> str:
@@ -175,7 +185,7 @@ def findings_html(findings: list[Finding]) -> str:
     rows = "".join(
         f'<tr><td style="{CELL}">{chip(*standing(finding))}</td>'
         f'<th scope="row" style="{CELL}font-weight:normal">{_html.escape(finding.title)}</th>'
-        f'<td style="{CELL}">{_worth(finding)}</td><td style="{CELL}">{_said(finding, False)}</td></tr>'
+        f'<td style="{CELL}">{_worth(finding)}</td><td style="{CELL}">{_said(finding, False)}{"".join(_drawn(finding))}</td></tr>'
         for finding in findings
     )
     label = "criteria: mark, title, points, what was seen"

@@ -9,7 +9,7 @@ import re
 import textwrap
 
 from course_lib.catalogue import say
-from course_lib.exercise import Finding, Outcome, Verdict
+from course_lib.exercise import CodeLine, Finding, Outcome, Verdict
 from course_lib.exercises import find
 from course_lib.hardware.measurements import measured
 from course_lib.render import drawings
@@ -69,11 +69,12 @@ def of_finding(finding: Finding) -> str:
 def _finding(finding: Finding, width: int) -> list[str]:
     """The lines of one finding, its title as wide as others are."""
     points = "" if finding.gate else points_of(finding.points, finding.out_of)
-    lines = [f"{standing(finding)[1]} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip()]
+    seen, detail = (unquoted(sentence, finding.at) for sentence in (finding.seen, finding.detail))
+    lines = [f"{standing(finding)[1]} {finding.title:<{width}}  {points:<9} {seen}".rstrip()]
     if line := expected(finding):
         lines.append(f"    {line}")
     if finding.judged:
-        lines += [f"    {part}" for line in finding.detail.splitlines() for part in textwrap.wrap(line, 110)]
+        lines += [f"    {part}" for line in detail.splitlines() for part in textwrap.wrap(line, 110)]
         if finding.at:
             lines.append(f"    {finding.at.number} │ {finding.at.source}")
         if finding.request and finding.lost:
@@ -150,6 +151,11 @@ def expected(finding: Finding) -> str:
     if finding.on:
         return say("shown.verdict.on", case=finding.on)
     return say("shown.verdict.expected", expected=finding.expected) if finding.expected else ""
+
+
+def unquoted(sentence: str, at: CodeLine | None) -> str:
+    """Return a sentence without the text of the line that is shown below it."""
+    return sentence.replace(f": `{at.source}`", "", 1) if at else sentence
 
 
 def gpu_line(verdict: Verdict) -> str:

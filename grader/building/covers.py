@@ -101,12 +101,20 @@ def facts(exercises: Collection[Exercise]) -> dict[str, str]:
     }
 
 
+NEEDS = re.compile(r"(?:You\s+need|needs:)\s(.*?)(?:\.(?:\s+|$)|\n\n)", flags=re.DOTALL)
+
+
 def needed(text: str) -> list[str]:
-    """List the units that a text names after "You need"."""
+    """List the units that a text names after "You need", or its card after "needs"."""
     by_number = {unit[:2]: unit for unit in UNITS}
-    sentence = re.search(r"You\s+need\s(.*?)\.(?:\s|$)", text, flags=re.DOTALL)
+    sentence = NEEDS.search(text)
     numbers = dict.fromkeys(re.findall(r"\b\d\d\b", re.sub(r"\([^)]*\)", "", sentence[1]))) if sentence else {}
     return [by_number[number] for number in numbers if number in by_number]
+
+
+def _without_needs(text: str) -> str:
+    """Drop the sentence that names units, which the card does."""
+    return NEEDS.sub("", text, count=1).rstrip() if needed(text) else text
 
 
 def named(unit: str) -> str:
@@ -127,7 +135,9 @@ def put(notebook: NotebookNode, unit: str, exercises: Mapping[str, Exercise]) ->
     }
     told = " · ".join(f"{head}:\N{NO-BREAK SPACE}**{fact}**" for head, fact in row.items())
     words = cover.picture.partition(".")[2].replace("_", " ")
-    first.source = f"{title}\n\n**{cover.question}**\n\n{told}\n\n![{words}](attachment:{FILE})\n\n{rest}"
+    first.source = (
+        f"{title}\n\n**{cover.question}**\n\n{told}\n\n![{words}](attachment:{FILE})\n\n{_without_needs(rest)}"
+    )
 
 
 def attach(notebook: NotebookNode, unit: str, old: NotebookNode | None, anew: bool) -> None:
@@ -157,8 +167,8 @@ def by_itself(picture: str) -> str:
 def covered(text: str, unit: str, exercises: Collection[Exercise], picture: str) -> str:
     """Return the first cell of a unit's page, with the card in HTML. text: the cell, in whose place the card of notebooks may stand."""
     title, _, rest = text.partition("\n\n")
-    rest = rest[rest.index("**After") :] if "**After" in rest else rest
     needs = ", ".join(f'<a href="{other}.html">{named(other)}</a>' for other in needed(rest)) or "no other unit"
+    rest = _without_needs(rest[rest.index("**After") :] if "**After" in rest else rest)
     row = facts(exercises) | {"needs": needs}
     told = "".join(f"<div><dt>{head}</dt><dd>{fact}</dd></div>" for head, fact in row.items())
     question = f'<p class="question">{COVERS[unit].question}</p>'

@@ -145,13 +145,8 @@ def numbered(source: str, verdict: Verdict | None) -> str:
 
 def _blamed(verdict: Verdict | None) -> set[int]:
     """Lines of the cell that lost points."""
-    lines = set()
-    for finding in verdict.findings if verdict else ():
-        if finding.status in ("failed", "partial"):
-            lines |= {finding.at.number} if finding.at else set()
-            line = finding.cause.where.rpartition(":")[2] if finding.cause and finding.cause.kind == "fault" else ""
-            lines |= {int(line)} if line.isdecimal() else set()
-    return lines
+    findings = verdict.findings if verdict else ()
+    return {f.at.number for f in findings if f.at and f.status in ("failed", "partial")}
 
 
 class FeedbackPage(HTMLExporter):

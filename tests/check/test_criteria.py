@@ -22,7 +22,7 @@ from course_lib.criteria import (
     TritonDidTheWork,
 )
 from course_lib.evidence import Evidence
-from course_lib.exercise import Case, Criterion, Effort, Exercise, Request, Spent, Trial
+from course_lib.exercise import Case, CodeLine, Criterion, Effort, Exercise, Request, Spent, Trial
 from tritontrace.results import Access, Cause, Compiled, Fault, Footprint, Launch
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
@@ -98,6 +98,18 @@ def test_what_did_not_run(field):
 
 def test_a_fault_is_wrong_though_the_result_is_right():
     assert seen(X * 2, faults=[Fault("race", "a race")]) == "a race"
+
+
+def test_the_line_of_a_fault_is_that_of_the_one_that_is_told_of():
+    race, wild = (
+        Fault(kind, kind, "k", line, source=f"line {line}") for kind, line in {"race": 3, "misaligned": 5}.items()
+    )
+    told = Correct("plain", 2).judge(DOUBLE, [trial(X * 2, faults=[race, wild])])
+    assert told.at == CodeLine(3, "line 3")
+    ended = trial(faults=[race, wild], error="misaligned", cause=wild.cause)
+    assert Correct("plain", 2).judge(DOUBLE, [ended]).at == CodeLine(5, "line 5")
+    stopped = trial(faults=[race], error="a typo", cause=Cause("raised"))
+    assert Correct("plain", 2).judge(DOUBLE, [stopped]).at is None
 
 
 def test_only_its_own_group_counts():

@@ -89,6 +89,7 @@ def test_a_unit_begins_with_its_question_its_time_its_points_and_what_it_needs()
         and "[03 Counting FLOPs](../03_counting_flops/" in card
     )
     assert covers.covered(card, UNIT, known.values(), picture) == page, "a page has one card"
+    assert "You need" not in card + page and card.endswith("you can. No 99."), "the card says what is needed"
 
 
 def test_a_card_keeps_its_picture_until_it_is_drawn_anew():

@@ -11,7 +11,6 @@ from course_lib import criteria
 from course_lib.exercise import CodeLine, Finding, Verdict
 from grader.gradebook import counts, pages, results
 from grader.judging import bounded
-from tritontrace.results import Cause
 
 
 @pytest.mark.parametrize(
@@ -55,10 +54,10 @@ def test_a_long_cell_is_cut_and_says_so():
 
 
 def test_code_has_the_cell_s_numbers_and_the_lines_that_lost_points_are_lit():
-    def finding(status, at=None, where=""):
-        return Finding("t", 0, 1, status, at=at and CodeLine(at, ""), cause=Cause("fault", where) if where else None)
-
-    findings = [finding("failed", at=4), finding("failed", where="kernel:3"), finding("passed", where="kernel:5")]
+    findings = [
+        Finding("t", 0, 1, status, at=CodeLine(line, ""))
+        for line, status in {3: "failed", 4: "partial", 5: "passed"}.items()
+    ]
     page = pages.numbered("\n\na = 1\nb = '''two\n\nlines'''\n", Verdict("toy.double", 0, 3, findings))
     lines = re.findall(r'<span class="line( lit)?">', page)
     assert lines == [" lit", " lit", "", ""] and "--first:3" in page, "two empty lines stand above"

@@ -169,6 +169,15 @@ def test_the_line_stands_in_its_code_with_its_number():
     assert "    7 │ tl.store(a < b)" in text.splitlines()
 
 
+def test_a_sentence_does_not_quote_the_line_that_is_lit_below_it():
+    sentence = "kernel `k`, line 7: `tl.store(a)`, in `f`, line 2: `tl.store(b)`: outside"
+    wrong = finding("failed", at=CodeLine(7, "tl.store(a)"), seen=sentence)
+    html, text = (f(Verdict("a.b", 0, 2, [wrong])) for f in (render.html, render.text))
+    assert html.count("tl.store(a)") == text.count("tl.store(a)") == 1
+    assert "tl.store(b)" in html and "tl.store(b)" in text
+    assert f"border-left:3px solid {WRONG}" in html
+
+
 def test_a_sentence_on_what_comes_next_is_last():
     right = Verdict("a.b", 2, 2, [finding("passed", 2)])
     assert render.text(right, "Next: `c.d`.").splitlines()[-1] == "Next: `c.d`."

@@ -215,7 +215,8 @@ class Ran(Criterion):
                 problem, cause = trial.evidence.faults[0].sentence, trial.evidence.faults[0].cause
             problem = problem or self._other_dtype(trial)
             if problem:
-                return self.lost(problem, expected=say("dtypes.ran.expected", case=trial.case.name), cause=cause)
+                expected = say("dtypes.ran.expected", case=trial.case.name)
+                return self.lost(problem, expected=expected, cause=cause, at=judged.at)
         return self.earned(say("dtypes.ran.cases", cases=len(trials)))
 
     def _other_dtype(self, trial: Trial) -> str:

@@ -125,8 +125,7 @@ def tile_sizes(
     peak = (sheet.bf16_flops or sheet.fp32_flops) if dtype == "bfloat16" else sheet.fp32_flops
     programs = int(sheet.shared_bytes_per_sm // (cost["shared"] + 1024))  # CUDA keeps 1 KiB for itself
     figure = Picture(WIDTH, 4.3)
-    axes = figure.subplot_mosaic([["shape", "shared"], ["shape", "held"], ["shape", "saved"]], width_ratios=[1, 1.9])
-    ax = axes.pop("shape")
+    ax, gauged = figure.subplots(1, 2, width_ratios=[1, 1.9])
     ax.add_patch(Rectangle((0, 0), block_n, block_m, facecolor=RESULT, edgecolor=INK))
     ax.add_patch(Rectangle((-block_k - 20, 0), block_k, block_m, facecolor=LEFT, edgecolor=INK))
     ax.add_patch(Rectangle((0, -block_k - 20), block_n, block_k, facecolor=RIGHT, edgecolor=INK))
@@ -158,16 +157,17 @@ def tile_sizes(
             f"{card}'s ridge, if DRAM delivers all",
         ),
     ]
-    for ax, (name, value, limit, unit, what) in zip(axes.values(), gauges, strict=True):
-        over = value > limit and name != "intensity"
-        ax.barh([0], [value], color=WRONG if over else OURS, hatch="xx" if over else "", edgecolor="white", height=0.6)
-        ax.axvline(limit, color=INK, linestyle="--", linewidth=1.5)
-        end = 1.1 * max(limit, value)
+    for row, (name, value, limit, unit, what) in enumerate(gauges):
+        over, end = value > limit and name != "intensity", 1.1 * max(limit, value)
+        look = dict(color=WRONG if over else OURS, hatch="xx" if over else "", edgecolor="white")
+        gauged.barh(row, value / end, 0.3, **look)
+        gauged.plot([limit / end] * 2, [row - 0.2, row + 0.38], color=INK, linestyle="--", linewidth=1.5)
         side = "right" if 2 * limit > end else "left"  # of the line: where the sentence has room
-        ax.text(limit, 0.52, f" {limit:,.0f}: {what} ", va="bottom", ha=side)
-        ax.set(xlim=(0, end), ylim=(-0.4, 0.9), yticks=[], xlabel=unit)
-        ax.set_title(f"{name}: {value:,.0f} {unit}" + ", does not fit" * over)
-        bare(ax)
+        gauged.text(limit / end, row + 0.2, f" {limit:,.0f} {unit}: {what} ", va="top", ha=side)
+        told = f"{name}: {value:,.0f} {unit}" + ", does not fit" * over
+        gauged.text(0, row - 0.21, told, fontsize=10, va="bottom")
+    gauged.set(xlim=(0, 1), ylim=(2.5, -0.45))
+    gauged.set_axis_off()
     fit = f"{plural(programs, 'such program fits', 'such programs fit')} onto one SM of {card} at a time"
     if not programs:
         fit = f"not even one such program fits onto an SM of {card}"

@@ -175,6 +175,7 @@ class Fault:
 
     between  who races: programs that store to one element ("stores"), a program that loads what another one stores, lanes of
              one store, or threads of one program, of which one loads what another one has stored
+    source   what stands in that line
 
     >>> with trace(inputs=[y]) as with_inputs:
     ...     _ = copy[(4,)](x, y, 1000, BLOCK=256)
@@ -190,6 +191,7 @@ class Fault:
     line: int = 0
     tensor: str = ""
     between: Between = ""
+    source: str = ""
 
     @property
     def cause(self) -> Cause:

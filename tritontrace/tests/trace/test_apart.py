@@ -82,7 +82,7 @@ def test_one_lane_of_one_program_is_outside():
         )
     facts = {"program": say("trace.program", index=5), "element": N, "tensor": "`y_ptr`", "size": N}
     assert says(outside.value, "trace.out_of_bounds.outside", **facts)
-    assert [fault.line for fault in t.faults] == [5]
+    assert [(fault.line, fault.source.split(" ")[0]) for fault in t.faults] == [(5, "tl.store(o_ptr")]
 
 
 @triton.jit

@@ -196,7 +196,7 @@ class Faults:
         parameters = {"error": error} if region is None else {"tensor": self._called(region, name)}
         message = "error" if region is None else "no_zeros" if zeroed else "other_numbers"
         self._sightings["tuning", site.kernel, site.line, name] = _Sighting(
-            Fault("tuning", "", site.kernel, site.line, name),
+            Fault("tuning", "", site.kernel, site.line, name, source=site.source),
             f"trace.tuning.{message}",
             {"site": str(site), **parameters},
             (self._launch, 0),
@@ -275,7 +275,7 @@ class Faults:
     def _stops(self, kind: FaultKind, message: str, site: Site, name: str, program: int, **parameters: Any) -> Fault:
         """name: the tensor's, if there is one."""
         sighting = _Sighting(
-            Fault(kind, "", site.kernel, site.line, name),
+            Fault(kind, "", site.kernel, site.line, name, source=site.source),
             f"trace.{message}",
             {"site": str(site), "program": self.who(program), **parameters},
             (self._launch, self._place(program)),
@@ -324,7 +324,7 @@ class Faults:
         if sighting is not None and sighting.harmless and not harmless:
             sighting = None
         if sighting is None or seen < sighting.seen:  # of the programs of a launch, the first one is told of
-            fault = Fault(kind, "", site.kernel, site.line, name, between)
+            fault = Fault(kind, "", site.kernel, site.line, name, between, site.source)
             facts = {
                 "site": str(site),
                 "program": self.who(program),

@@ -80,6 +80,7 @@ def _launch(trace: Recorded, number: int, launch: Launch) -> dict[str, Any]:
                 "kind": fault.kind,
                 "kernel": fault.kernel,
                 "line": fault.line,
+                "source": fault.source,
                 "where": place(trace, fault.kernel, fault.line),
                 "tensor": fault.tensor,
                 "between": fault.between,
