@@ -281,6 +281,7 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
 
     if order["without_data"]:  # here, once, and not in each child
         importlib.import_module(COMPARES_SHAPES)
+    sandbox.shown_without(tuple(order["without"]), gpu=False)
     folder = tempfile.mkdtemp(prefix="exercise-")
     seconds, within = order["seconds"], order.get("compile_seconds", 0.0)
     recording = order["role"] in ("record", "look")  # an answer's own code runs
