@@ -1,7 +1,13 @@
 """The instructor's command line: `python -m grader COMMAND`. The commands stand in grader/commands."""
 
-import grader.commands  # noqa: F401  where each registers itself
-from grader.command_line import app
+import gc
+
+gc.set_threshold(
+    100_000
+)  # what is loaded stays, and to look for garbage among it takes a fifth of the time that torch takes
+
+import grader.commands  # noqa: E402, F401  where each registers itself
+from grader.command_line import app  # noqa: E402
 
 if __name__ == "__main__":
     app()

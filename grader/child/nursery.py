@@ -2,8 +2,10 @@
 
     worker ──three descriptors──▶ nursery ──fork──▶ zygote ◀──requests, replies──▶ worker
 
-The nursery hears of nothing but descriptors. No answer, no case and no secret comes to it, so it has none to hand on, and what
-happens in one zygote changes nothing that another is forked from. A zygote keeps its own worker's pipes alone: nobody below it
+Nothing secret can be inherited from it. Python is executed anew for it, with an environment of its own, so its memory has nothing of
+the command that grades, or of that one's variables; workers are forked from the command (cohort/forked.py), zygotes never. It hears of
+nothing but descriptors: no answer, no case and no secret comes to it, and what happens in one zygote changes nothing that another is
+forked from. A zygote keeps its own worker's pipes alone: nobody below it
 can ask for another one.
 
 Bubblewrap around a nursery would be one for the submissions of all workers. So where bubblewrap works there is none, and each zygote
@@ -12,7 +14,6 @@ starts by itself, in a sandbox of its own.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import signal
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-from grader.child import sandbox, zygote
+from grader.child import fork_server, sandbox, zygote
 
 
 class Nursery:
@@ -29,7 +30,7 @@ class Nursery:
 
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix="grader-")
-        self.door, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.door, inside = socket.socketpair(*fork_server.DOOR)
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "grader.child.nursery"],
             stdin=inside.fileno(),
@@ -53,25 +54,13 @@ def main() -> None:
     zygote.load()
     door = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    while descriptors := socket.recv_fds(door, 16, 3)[1]:
-        with contextlib.suppress(ChildProcessError):  # of those that have ended
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        # without memory for another, whoever asked reads the end of a pipe, and starts one alone
-        with contextlib.suppress(OSError):
-            if os.fork() == 0:
-                try:
-                    _become_zygote(*descriptors)
-                finally:
-                    os._exit(0)
-        for descriptor in descriptors:
-            os.close(descriptor)
+    fork_server.serve(door, _become_zygote)
 
 
 def _become_zygote(requests: int, replies: int, complaints: int) -> None:
     ctypes.CDLL(None).prctl(zygote.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.dup2(complaints, 2)
-    zygote.only([requests, replies])
+    os.close(complaints)
     answers = os.fdopen(replies, "wb")
     zygote.send(answers, str(os.getpid()).encode())
     zygote.serve(os.fdopen(requests, "rb"), answers)

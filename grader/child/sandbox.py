@@ -245,6 +245,12 @@ def files_of(module: str) -> list[Path]:
     return [source, *(path for folder in folders for path in folder.glob(f"__pycache__/{source.stem}.*"))]
 
 
+@functools.cache
+def shown_without(modules: Sequence[str], gpu: bool) -> tuple[list[Path], list[Path]]:
+    """Return `around` of what a child without some modules may read. A zygote asks before it forks the child: there it is known."""
+    return around(readable(gpu=gpu), [file for module in modules for file in files_of(module)])
+
+
 def around(paths: Sequence[Path], hidden: Collection[Path]) -> tuple[list[Path], list[Path]]:
     """Return (what to mount in place of `paths` so that `hidden` files are left out, the folders that were split up for it)."""
     shown, apart, seen = [], [], set()
@@ -367,7 +373,9 @@ def confine(
         # CUDA names its threads through /proc/self
         write = [*gpu_devices(), Path("/proc/self")] if gpu else []
         programs = [Path("/usr"), *assemblers()] if gpu else assemblers() if compiles else []
-        shown, apart = around(readable(gpu=gpu), [file for module in without for file in files_of(module)])
+        shown, apart = shown_without(tuple(without), gpu=gpu)
+        # bytecode that somebody else wrote meanwhile has had another name
+        shown, apart = ([path for path in known if path.exists()] for known in (shown, apart))
         landlock.restrict(read=shown, write=[Path(folder), Path("/dev/null"), *write], execute=programs, look=apart)
     if seccomp.available():
         seccomp.restrict(processes=compiles or gpu, gpu=gpu)

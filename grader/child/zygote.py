@@ -30,7 +30,7 @@ import time
 import weakref
 from typing import IO, Any
 
-from grader.child import sandbox
+from grader.child import fork_server, sandbox
 
 GRACE = 20.0  # seconds that a reply may take beyond the child's own limit; starting a zygote takes some
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
@@ -140,7 +140,7 @@ class Forked:
         (asked, requests), (replies, answered) = os.pipe(), os.pipe()
         self.stdin, self.stdout = os.fdopen(requests, "wb"), os.fdopen(replies, "rb")
         try:
-            socket.send_fds(door, [b"zygote"], [asked, answered, complaints.fileno()])
+            fork_server.ask(door, asked, answered, complaints.fileno())
         finally:
             os.close(asked)
             os.close(answered)
@@ -227,7 +227,7 @@ class WarmReplayer:
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                only([asked, answered])
+                fork_server.only([asked, answered])
                 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 _trace(parts)
                 serve(os.fdopen(asked, "rb"), os.fdopen(answered, "wb"))
@@ -258,14 +258,6 @@ class WarmReplayer:
 _spared: set[int] = set()  # children of this process that are not a submission's
 
 
-def only(descriptors: list[int]) -> None:
-    """Close all but these and the standard ones: what a process is asked and answers is none of its fork's business."""
-    for descriptor in map(int, os.listdir("/proc/self/fd")):
-        if descriptor > 2 and descriptor not in descriptors:
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
-
-
 def _trace(parts: bytes | bytearray) -> None:
     from course_lib import execution
     from tritontrace.replay import wire
@@ -289,6 +281,7 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
 
     if order["without_data"]:  # here, once, and not in each child
         importlib.import_module(COMPARES_SHAPES)
+    sandbox.shown_without(tuple(order["without"]), gpu=False)
     folder = tempfile.mkdtemp(prefix="exercise-")
     seconds, within = order["seconds"], order.get("compile_seconds", 0.0)
     recording = order["role"] in ("record", "look")  # an answer's own code runs
@@ -396,9 +389,11 @@ _removals: list[subprocess.Popen] = []  # that this process has not waited for
 def load() -> None:
     """Become nobody, and load all that children need: they find it there."""
     sandbox.become_nobody()
+    gc.disable()  # what is loaded stays, and to look among it takes a fifth of the time that torch takes
 
     import torch
 
+    from course_lib.execution import exactly, smallest  # noqa: F401
     from tritontrace import compiled
     from tritontrace.tracing import keep_it_light
 
@@ -411,8 +406,8 @@ def load() -> None:
         import tritontrace.hopper  # noqa: F401
     keep_it_light()
     sandbox.packages()
-    gc.collect()
-    gc.freeze()  # it stays, and who is forked shares it
+    gc.freeze()  # who is forked shares it
+    gc.enable()
 
 
 def main() -> None:

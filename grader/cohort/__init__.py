@@ -2,6 +2,7 @@
 
 classroom.py    a whole class
 workers.py      who judges it: processes, or a cluster
+forked.py       the processes of this machine, forked from the command
 canary.py       the published solutions, judged first
 single.py       one notebook, without a class
 regrade.py      what is judged anew

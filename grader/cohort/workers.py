@@ -7,16 +7,14 @@ classroom.py.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import gc
-import multiprocessing
 import os
 import queue
 import signal
 import threading
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from socket import socket
 from typing import Any, Protocol
@@ -29,12 +27,12 @@ from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import twists, unit_of
 from grader.child import memory, sandbox
 from grader.child.nursery import Nursery
-from grader.cohort import canary
+from grader.cohort import canary, forked
+from grader.cohort.forked import WorkerDied, WorkerProcess
 from grader.judging import judge as judging
 from grader.judging import verdicts
 from tritontrace.replay import wire
 
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
 AHEAD = 2  # jobs handed out per worker, so that none waits for the next
 
 
@@ -73,10 +71,6 @@ class JudgingJob:
     def apart(self) -> list[JudgingJob]:
         """Split the job into one for each answer."""
         return [replace(self, answers=(answer,)) for answer in self.answers]
-
-
-class WorkerDied(RuntimeError):
-    """Raised where a job's process died: killed, out of memory, crashed, or its machine was taken away."""
 
 
 class OtherVersion(RuntimeError):
@@ -124,7 +118,6 @@ class Workers(Protocol):
 # ------------------------------------------------------------------------------------------------ in a worker
 
 _own = threading.local()
-_doors: list[socket] = []  # of the nursery where this worker's zygote comes from, if there is one
 
 
 def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
@@ -137,7 +130,7 @@ def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, floa
         )
     if not hasattr(_own, "judge"):
         torch.set_num_threads(1)  # workers fill the cores, not their threads
-        door = next(iter(_doors), None)
+        door = next((socket(fileno=os.dup(descriptor)) for descriptor in forked.given), None)  # of a nursery
         _own.judge, _own.heard, _own.warm = judging.Judge(accept_risk=accept_risk, door=door), set(), ""
         gc.set_threshold(100_000)  # there is hardly any garbage in the messages of a submission
     _own.judge.gpu = job.gpu
@@ -167,6 +160,12 @@ def held() -> int:
     return memory.resident(os.getpid()) + (memory.resident(forked) if forked else 0)
 
 
+def close() -> None:
+    """Close this worker's judge, if it has one."""
+    if hasattr(_own, "judge"):
+        _own.judge.close()
+
+
 def verdicts_of(trees: list[Any]) -> list[Verdict]:
     """Read verdicts from trees of plain data."""
     return wire.from_tree(list[Verdict], trees)
@@ -183,14 +182,13 @@ class Local:
 
     def __init__(self, count: int, *, accept_risk: bool = False) -> None:
         self.count, self.accept_risk = count, accept_risk
-        self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["grader.cohort.workers"])  # torch is loaded once, and its memory shared
+        self.server = forked.ForkServer()
         self.seats: queue.SimpleQueue[int] = queue.SimpleQueue()
         for seat in range(count):
             self.seats.put(seat)
         self.threads = ThreadPoolExecutor(count, thread_name_prefix="worker")  # each waits for a process of its own
         self.local = threading.local()
-        self.pids: dict[int, int] = {}  # seat -> the process that sits there
+        self.processes: dict[int, WorkerProcess] = {}  # by seat
         self.nursery: Nursery | None = None
         self.starting = threading.Lock()
 
@@ -209,47 +207,48 @@ class Local:
 
     def _in_my_process(self, job: JudgingJob) -> tuple[list[Any], dict[str, float]]:
         if not hasattr(self.local, "seat"):
-            self.local.seat, self.local.process = self.seats.get(), None
+            self.local.seat = self.seats.get()
+        seat = self.local.seat
         try:
-            if self.local.process is None:
-                seat = self.local.seat, self._door()
-                self.local.process = ProcessPoolExecutor(1, self.context, _sit_down, seat)
-                self.pids[self.local.seat] = self.local.process.submit(os.getpid).result()
-            judged = self.local.process.submit(judge, job, self.accept_risk).result()
-            if self.local.process.submit(held).result() > memory.WORKER:
-                self._stand_up()
+            if seat not in self.processes:
+                self.processes[seat] = self.server.worker(*self._door())
+                self.processes[seat].call(_see_one_gpu, seat)
+            judged = self.processes[seat].call(judge, job, self.accept_risk)
+            if self.processes[seat].call(held) > memory.WORKER:
+                self._let_go(seat)
             return judged
-        except BrokenProcessPool:
-            self._stand_up()
-            raise WorkerDied("the process that judged it ended") from None
+        except WorkerDied:
+            self._let_go(seat)
+            raise
 
-    def _door(self) -> socket | None:
-        """The door where the next worker gets its zygote; None if it starts one."""
+    def _door(self) -> list[int]:
+        """The door where the next worker gets its zygote, as a descriptor; [] if it starts one."""
         if sandbox.bubblewrap_works():
-            return None
+            return []
         with self.starting:
             self.nursery = self.nursery or Nursery()
-            return self.nursery.door
+            return [self.nursery.door.fileno()]
 
-    def _stand_up(self) -> None:
-        """Let this thread's process go: the next job has another."""
-        self.pids.pop(self.local.seat, None)
-        self.local.process.shutdown()
-        self.local.process = None
+    def _let_go(self, seat: int) -> None:
+        """End the process of a seat, if it has one: the next job has another."""
+        if process := self.processes.pop(seat, None):
+            with suppress(WorkerDied):
+                process.call(close)
+            process.close()
 
     def close(self, *, now: bool = False) -> None:
-        for pid in list(self.pids.values()) if now else ():
-            os.kill(pid, signal.SIGKILL)
+        for process in list(self.processes.values()) if now else ():
+            os.kill(process.pid, signal.SIGKILL)
         self.threads.shutdown(cancel_futures=True)
+        for seat in list(self.processes):
+            self._let_go(seat)
+        self.server.close()
         if self.nursery:
             self.nursery.close()
 
 
-def _sit_down(seat: int, door: socket | None) -> None:
-    """Prepare a new worker: it ignores Ctrl-C, goes when the process that started it goes, and sees one GPU."""
-    _doors[:] = [door] if door else []
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def _see_one_gpu(seat: int) -> None:
+    """Have a new worker see one GPU, if there are any."""
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus.split(",")[seat % len(gpus.split(","))]

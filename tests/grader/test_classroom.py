@@ -365,7 +365,9 @@ def judged_while_one_is_killed(folder, chosen, kill):
 def test_processes_of_this_machine_die_and_the_class_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "judge", dying.judge)
     local = workers.Local(2, accept_risk=True)
-    judged_while_one_is_killed(tmp_path, local, lambda: os.kill(next(iter(local.pids.values())), signal.SIGKILL))
+    judged_while_one_is_killed(
+        tmp_path, local, lambda: os.kill(next(iter(local.processes.values())).pid, signal.SIGKILL)
+    )
 
 
 @pytest.fixture

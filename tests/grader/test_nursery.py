@@ -2,15 +2,18 @@
 replaced."""
 
 import os
+import secrets
 import signal
 import time
 from pathlib import Path
+from socket import socket
 
 import pytest
 
 from grader.child import nursery as nurseries
 from grader.child import sandbox
 from grader.child.zygote import Zygote
+from grader.cohort import forked
 
 LOOK = "import os, sys\n\n\ndef probe():\n    return {}"
 AROUND = "sorted(name for name in sys.modules if name.startswith(('grader.judging', 'course_lib.exercises.')))"
@@ -111,3 +114,38 @@ def test_zygotes_of_a_closed_judge_end(nursery):
     pid = zygote.forked
     zygote.close()
     assert gone(pid)
+
+
+def zygote_of_this_worker():
+    """Start a zygote from a worker: the number of its process."""
+    _kept.append(Zygote(socket(fileno=os.dup(forked.given[0]))))
+    assert probed(_kept[0], "1") == 1
+    return _kept[0].forked
+
+
+_kept = []
+
+
+def holds(pid, secret):
+    """Whether the bytes are in the memory of a process."""
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            place, rights, *_ = line.split()
+            first, last = (int(end, 16) for end in place.split("-"))
+            if rights.startswith("rw"):
+                memory.seek(first)
+                if secret in memory.read(last - first):
+                    return True
+    return False
+
+
+def test_what_the_command_holds_is_in_the_memory_of_its_workers_and_of_no_zygote(nursery):
+    secret = secrets.token_bytes(32)
+    server = forked.ForkServer()
+    try:
+        worker = server.worker(nursery.door.fileno())
+        zygote = worker.call(zygote_of_this_worker)
+        assert [holds(pid, secret) for pid in (worker.pid, zygote, nursery.process.pid)] == [True, False, False]
+    finally:
+        server.close()
+    assert gone(worker.pid) and gone(zygote)

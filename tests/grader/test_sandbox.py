@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -478,6 +479,32 @@ def test_a_module_that_is_taken_away_is_no_file_either(tmp_path, module):
     if not landlock.version():
         pytest.skip("only Landlock hides single files")
     assert child.run(look, seconds=10)[0] == [[], False, "wave"]
+
+
+def test_what_comes_or_goes_once_files_are_known_opens_nothing_and_stops_nobody(tmp_path, monkeypatch):
+    if not landlock.version():
+        pytest.skip("only Landlock hides single files")
+    folder, readable = tmp_path / "package", sandbox.readable()
+    folder.mkdir()
+    names = ("hidden.py", "gone.py", "stays.py", "later.py")
+    for name in names[:3]:
+        (folder / name).write_text(SECRET)
+    monkeypatch.setattr(sandbox, "readable", lambda gpu: [*readable, folder])
+    monkeypatch.setattr(sandbox, "files_of", lambda module: [folder / "hidden.py"])
+    sandbox.shown_without(("a module of this test",), gpu=False)
+    (folder / "gone.py").unlink()
+    (folder / "later.py").write_text(SECRET)
+
+    def opened():
+        (tmp_path / "own").mkdir()
+        sandbox.confine(str(tmp_path / "own"), cpu_seconds=10, without=["a module of this test"])
+        found = []
+        for name in names:
+            with suppress(PermissionError, FileNotFoundError):
+                found += [name] if (folder / name).read_text() == SECRET else []
+        return found
+
+    assert child.run(opened, seconds=10)[0] == ["stays.py"]
 
 
 def test_a_link_does_not_lead_around_what_is_hidden(tmp_path):
