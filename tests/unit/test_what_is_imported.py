@@ -50,6 +50,15 @@ def test_gluon_is_loaded_by_what_asks_for_it():
     loaded(f"{course}; import sys; assert 'triton.experimental.gluon' not in sys.modules")
 
 
+def test_a_catalogue_is_read_file_by_file():
+    """All of them took a fiftieth of the time that torch takes, and a check says sentences of its own unit."""
+    loaded("""import pathlib
+read, whole = [], pathlib.Path.read_text
+pathlib.Path.read_text = lambda path, *how: read.append(path.stem) or whole(path, *how)
+from course_lib.catalogue import say
+assert not read and say("tiling.tune.blank") and read == ["tiling"], read""")
+
+
 def test_a_check_does_not_load_what_compiles_torch():
     """Loading it takes as long as loading torch, and 50 MB: tritontrace/tracing/modes.py does without. flops.count_flops is a mode, and
     coalescing.break_transpose has memory filled that nobody stores to."""

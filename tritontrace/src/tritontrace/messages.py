@@ -10,7 +10,7 @@ import numbers
 import os
 import string
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,19 +114,37 @@ class Catalogue:
 
     @classmethod
     def read(cls, folder: Path) -> Catalogue:
-        """Read the sentences in the TOML files of a package's folder, replaced by those that LANGUAGE has for that package."""
+        """Return the sentences in the TOML files of a package's folder, replaced by those that LANGUAGE has for that package. A file is
+        read when one of its sentences is first asked for."""
         other = os.environ.get(LANGUAGE)
-        return cls(_read(folder) | (_read(Path(other) / folder.parent.name) if other else {}))
+        return cls(_Files([folder, Path(other) / folder.parent.name] if other else [folder]))
 
     def say(self, id: str, /, **parameters: Any) -> Message:
         """Return the sentence with this id, filled in. Raises LookupError if there is none, or if it has other parameters."""
         return Message(_FORMATTER.vformat(self.sentences[id], (), parameters), id, parameters)
 
 
-def _read(folder: Path) -> dict[str, str]:
-    return dict(
-        each for path in folder.glob("*.toml") for each in _flat(path.stem, tomllib.loads(path.read_text("utf-8")))
-    )
+class _Files(Mapping[str, str]):
+    """The sentences of the TOML files in folders by id; a later folder's replace those before."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._paths = [path for folder in folders for path in folder.glob("*.toml")]
+        self._read: dict[str, dict[str, str]] = {}
+
+    def _file(self, name: str) -> dict[str, str]:
+        if name not in self._read:
+            texts = [path.read_text("utf-8") for path in self._paths if path.stem == name]
+            self._read[name] = dict(each for text in texts for each in _flat(name, tomllib.loads(text)))
+        return self._read[name]
+
+    def __getitem__(self, id: str) -> str:
+        return self._file(id.partition(".")[0])[id]
+
+    def __iter__(self) -> Iterator[str]:
+        return (id for name in dict.fromkeys(path.stem for path in self._paths) for id in self._file(name))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
