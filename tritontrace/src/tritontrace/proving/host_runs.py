@@ -29,7 +29,7 @@ from tritontrace.proving.solver import Translation
 from tritontrace.tracing.as_on_a_gpu import in_mode
 from tritontrace.tracing.opening import opened
 
-WAYS = 40  # through the host code, after which no more are looked for
+WAYS = 64  # through the host code, after which no more are looked for
 ELEMENTS = 1 << 20  # sum of the sizes of a further run
 HANDY = (24, 1 << 10, 1 << 22)  # the most that one of its sizes is tried with, one after another
 
