@@ -318,6 +318,15 @@ def test_each_block_of_rows_is_proved_with_sizes_that_differ():
     assert len(proof.launches) >= 10
 
 
+def scaled_by_len(x, LOAD):
+    scaled[(triton.cdiv(len(x), 32),)](x, torch.empty(len(x)), len(x), BLOCK=32, LOAD=LOAD, STORE="each")
+
+
+def test_the_length_of_a_tensor_is_a_size():
+    assert prove(scaled_by_len, torch.randn(96), "inside")
+    assert refuted(prove(scaled_by_len, torch.randn(96), "none")) == [("load", INSIDE, {"n": 1}, "out of bounds")]
+
+
 @triton.jit
 def row_shares(x_ptr, y_ptr, M, N, each, BLOCK: tl.constexpr):
     first = tl.program_id(0) * each
