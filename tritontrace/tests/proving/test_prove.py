@@ -327,6 +327,27 @@ def test_the_length_of_a_tensor_is_a_size():
     assert refuted(prove(scaled_by_len, torch.randn(96), "none")) == [("load", INSIDE, {"n": 1}, "out of bounds")]
 
 
+@triton.autotune([triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 64})], key=[])
+@triton.jit
+def tuned(x_ptr, y_ptr, n, LARGEST: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (i < n) | (BLOCK > LARGEST)
+    tl.store(y_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=inside)
+
+
+def scaled_by_a_tuned_kernel(x, LARGEST):
+    n = x.numel()
+    tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, torch.empty_like(x), n, LARGEST)
+
+
+def test_each_configuration_of_an_autotuned_kernel_is_proved():
+    proof = prove(scaled_by_a_tuned_kernel, torch.randn(96), 64)
+    assert proof and {launch.grid for launch in proof.launches} == {"(cdiv(n, 32),)", "(cdiv(n, 64),)"}
+    assert refuted(prove(scaled_by_a_tuned_kernel, torch.randn(96), 32)) == [
+        ("store", INSIDE, {"n": 1}, "out of bounds")
+    ]
+
+
 @triton.jit
 def row_shares(x_ptr, y_ptr, M, N, each, BLOCK: tl.constexpr):
     first = tl.program_id(0) * each
