@@ -140,6 +140,24 @@ def gather(x, HOW="asked"):
     looked_up[(triton.cdiv(n, 4),)](x[:, 0].clone(), index, torch.empty(n), n, n, B=4, HOW=HOW)
 
 
+@triton.jit
+def shared_out(x_ptr, y_ptr, M, N, each, B: tl.constexpr, HOW: tl.constexpr):
+    first = tl.program_id(0) * each
+    last = first + each + 1 if HOW == "one row more" else first + each
+    end = last if HOW == "whole shares" else min(M, last)
+    for row in range(first, end):
+        for start in range(0, N, B):
+            n = start + tl.arange(0, B)
+            tl.store(y_ptr + row * N + n, tl.load(x_ptr + row * N + n, mask=n < N), mask=n < N)
+
+
+def shares(x, HOW="right"):
+    """A few programs, with as many rows each as that takes."""
+    M, N = x.shape
+    each = triton.cdiv(M, 3)
+    shared_out[(triton.cdiv(M, each),)](x, torch.empty(M, N), M, N, each, B=4, HOW=HOW)
+
+
 ZOO = [
     *((tile, {"HOW": how}) for how in (
         "right", "rows alone", "columns alone", "other axes", "one too many", "or", "product", "transposed", "stride of the other axis",
@@ -158,6 +176,7 @@ ZOO = [
     *((persistent, {"HOW": how}) for how in ("right", "one tile too many", "meets")),
     *((in_groups, {"HOW": how}) for how in ("right", "no last group")),
     *((gather, {"HOW": how}) for how in ("asked", "not asked")),
+    *((shares, {"HOW": how}) for how in ("right", "one row more", "whole shares")),
 ]  # fmt: skip
 NAMES = [f"{function.__name__}, {settings.get('HOW', 'right')}, {n}" for n, (function, settings) in enumerate(ZOO)]
 

@@ -12,7 +12,7 @@ import triton.language as tl
 
 pytest.importorskip("z3")
 
-from tritontrace.proving import counterexample, formulas, prove, sizes
+from tritontrace.proving import counterexample, decide, formulas, prove, sizes, solver
 from tritontrace.proving.host_runs import sized_launches
 from tritontrace.proving.proofs import proof_of
 from tritontrace.proving.shapes import SizedShapes
@@ -316,6 +316,66 @@ def test_each_block_of_rows_is_proved_with_sizes_that_differ():
     proof = prove(copied_by_rows, torch.randn(128, 512))
     assert proof.outcome == "proved", [claim.because for launch in proof.launches for claim in launch.claims]
     assert len(proof.launches) >= 10
+
+
+def scaled_by_len(x, LOAD):
+    scaled[(triton.cdiv(len(x), 32),)](x, torch.empty(len(x)), len(x), BLOCK=32, LOAD=LOAD, STORE="each")
+
+
+def test_the_length_of_a_tensor_is_a_size():
+    assert prove(scaled_by_len, torch.randn(96), "inside")
+    assert refuted(prove(scaled_by_len, torch.randn(96), "none")) == [("load", INSIDE, {"n": 1}, "out of bounds")]
+
+
+@triton.autotune([triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 64})], key=[])
+@triton.jit
+def tuned(x_ptr, y_ptr, n, LARGEST: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (i < n) | (BLOCK > LARGEST)
+    tl.store(y_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=inside)
+
+
+def scaled_by_a_tuned_kernel(x, LARGEST):
+    n = x.numel()
+    tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, torch.empty_like(x), n, LARGEST)
+
+
+def test_each_configuration_of_an_autotuned_kernel_is_proved():
+    proof = prove(scaled_by_a_tuned_kernel, torch.randn(96), 64)
+    assert proof and {launch.grid for launch in proof.launches} == {"(cdiv(n, 32),)", "(cdiv(n, 64),)"}
+    assert refuted(prove(scaled_by_a_tuned_kernel, torch.randn(96), 32)) == [
+        ("store", INSIDE, {"n": 1}, "out of bounds")
+    ]
+
+
+@triton.jit
+def row_shares(x_ptr, y_ptr, M, N, each, BLOCK: tl.constexpr):
+    first = tl.program_id(0) * each
+    for row in range(first, min(M, first + each)):
+        at, inside = row * N + tl.arange(0, BLOCK), tl.arange(0, BLOCK) < N
+        tl.store(y_ptr + at, tl.load(x_ptr + at, mask=inside), mask=inside)
+
+
+def copied_in_shares(x):
+    (M, N), y = x.shape, torch.empty_like(x)
+    assert N <= 64 and M > 256
+    each = triton.cdiv(M, 256)
+    row_shares[(triton.cdiv(M, each),)](x, y, M, N, each, BLOCK=64)
+
+
+class WithoutProducts(solver.Translation):
+    """Gives up where a product of sizes would have to be known."""
+
+    def ask(self, conditions, effort=solver.EFFORT):
+        return super().ask(conditions, effort) if self.linear else (None, None)
+
+
+def test_shares_that_depend_on_a_size_lie_inside_whatever_products_are(monkeypatch):
+    monkeypatch.setattr(decide, "Translation", WithoutProducts)
+    proof = prove(copied_in_shares, torch.randn(600, 40))
+    assert {o for (_, about), o in outcomes(proof).items() if about == INSIDE} == {"proved"}
+    monkeypatch.undo()
+    assert prove(copied_in_shares, torch.randn(600, 40))
 
 
 ASKED = """

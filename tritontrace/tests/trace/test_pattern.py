@@ -178,6 +178,8 @@ def test_sums_of_rows_and_columns_are_known_again_by_their_parts():
     assert backwards is not first and backwards.relative[:2].tolist() == [508, 504]
     assert of(tile(rows, columns)) is first
     assert of(tile(rows * (1 + (programs > 0)), columns)) is None
+    for _ in range(2):  # by turns, which says nothing of one that lies like the other
+        assert of(tile(rows, columns[..., ::-1])) is backwards and of(tile(rows, columns)) is first
     half = np.arange(64 * 128) < 4096
     assert of(tile(rows, columns), half).active.size == 4096 and of(tile(rows, columns)) is first
 

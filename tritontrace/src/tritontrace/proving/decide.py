@@ -11,6 +11,7 @@ from tritontrace.proving.coordinates import coordinates, inside
 from tritontrace.proving.evaluate import PROGRAMS, Access, SizedAccesses, within_grid
 from tritontrace.proving.formulas import Atom, Condition, SizeFormula, Symbol, both, either, negated, symbols_of
 from tritontrace.proving.launches import SizedLaunch, Tensor
+from tritontrace.proving.quotients import shares
 from tritontrace.proving.shapes import MOST, product
 from tritontrace.proving.solver import EFFORT, Translation, smallest
 from tritontrace.proving.values import Truth
@@ -68,6 +69,7 @@ class Deciding:
         for program, programs, most in zip(PROGRAMS, self.launch.grid, limits, strict=True):
             yield formulas.less(formulas.of(program), programs)
             yield formulas.at_most(programs, most)
+            yield from shares(program, programs)
 
     @property
     def sizes(self) -> list[str]:

@@ -121,7 +121,8 @@ class Quotient(_WrittenOnce):
     by: SizeFormula
 
     def _written(self) -> str:
-        if self.by.constant is not None and (inner := self.of - (self.by - 1)) and _plain(inner):
+        inner = self.of - (self.by - 1)
+        if self.by.constant is not None and inner.terms.get((), 0) >= 0 and _plain(inner):
             return f"cdiv({inner!r}, {self.by!r})"
         return f"({self.of!r} // {self.by!r})"
 

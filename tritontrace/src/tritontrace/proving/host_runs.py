@@ -29,20 +29,21 @@ from tritontrace.proving.solver import Translation
 from tritontrace.tracing.as_on_a_gpu import in_mode
 from tritontrace.tracing.opening import opened
 
-WAYS = 40  # through the host code, after which no more are looked for
-ELEMENTS = 1 << 20  # sum of the sizes of a further run
+WAYS = 64  # through the host code, after which no more are looked for
+LEAST, ELEMENTS = 16, 1 << 20  # sum of the sizes of a further run, tried at first and at most
 HANDY = (24, 1 << 10, 1 << 22)  # the most that one of its sizes is tried with, one after another
 
 
 @contextmanager
-def sized_launches(shapes: SizedShapes, evaluates: bool = True) -> Iterator[SizedLauncher]:
-    """Intercept launches inside the block, with the formulas of their sizes; evaluates: whether kernels run, as in a trace."""
+def sized_launches(shapes: SizedShapes, evaluates: bool = True, configuration: int = 0) -> Iterator[SizedLauncher]:
+    """Intercept launches inside the block, with the formulas of their sizes; evaluates: whether kernels run, as in a trace; configuration:
+    which one autotuned kernels take."""
     apply = BackwardCFunction.apply
     with remembering() as asked:
         launcher = SizedLauncher(shapes, asked, evaluates)
         BackwardCFunction.apply = in_mode(shapes, apply)
         try:
-            with opened(launcher), shapes:
+            with opened(launcher, configuration), shapes:
                 yield launcher
         finally:
             BackwardCFunction.apply = apply
@@ -53,11 +54,13 @@ class _Run:
     """One run of the host code.
 
     holds     what holds of all sizes that take this way;  failed: what kept it from its end, ""
+    configurations  among how many a tuner chooses, at most
     """
 
     launches: list[SizedLaunch]
     holds: list[Condition]
-    failed: str = ""
+    failed: str
+    configurations: int
 
 
 class SizedHost:
@@ -74,26 +77,32 @@ class SizedHost:
         self._shapes = [shapes.shape(tensor) for tensor in self._tensors]
         self._example, self._shared = dict(shapes.symbols), frozenset(shapes.shared)
         self.unseen: dict[str, int] = {}
-        self._solver, self._bound, self._asked, self.complete = Translation(False, {}), 16, 0, True
-        self._linear = Translation(True, {})
+        self.complete, self._configuration = True, 0
+        self._solver, self._linear = Translation(False, {}), Translation(True, {})
         self._others_are: list[Condition] = []
+        self._bound = LEAST
         self._fit = [formulas.at_most(product(shape), MOST) for shape in self._shapes]
         symbols = [formulas.symbol(name, low=1) for name in self._example]
         self._plain = [formulas.at_least(one, 2) for one in symbols]  # a launch makes a kernel of its own of a 1
         self._plain += [negated(formulas.equal(a, b)) for a, b in combinations(symbols, 2)]
 
     def ways(self) -> Iterator[list[SizedLaunch]]:
-        """Yield the launches of every path through the host code, that of the example first."""
-        run = self._run(self._example, evaluates=True)
-        yield self._looked_at(run, self._example)
-        ways = [both(*run.holds)]
-        while (sizes := self._without(ways)) is not None:
-            run = self._run(sizes)
-            if len(ways) == WAYS or not run.holds:
-                self.unseen, self.complete = sizes, False
-                break
-            ways.append(both(*run.holds))
-            yield self._looked_at(run, sizes)
+        """Yield the launches of every path through the host code, that of the example first, then the same with each other configuration
+        of an autotuned kernel: a GPU may choose any."""
+        count, configurations = 0, 1
+        while self._configuration < configurations:
+            self._others_are, self._bound = [], LEAST
+            sizes = self._example
+            while sizes is not None:
+                run = self._run(sizes, evaluates=count == 0)
+                if count == WAYS or (self._others_are and not run.holds):
+                    self.unseen, self.complete = sizes, False
+                    return
+                count, configurations = count + 1, max(configurations, run.configurations)
+                yield self._looked_at(run, sizes)
+                self._others_are.append(negated(both(*run.holds)))
+                sizes = self._without()
+            self._configuration += 1
 
     def _run(self, sizes: dict[str, int], evaluates: bool = False) -> _Run:
         """Run the host code on tensors of these sizes. What it raises for the example is raised here."""
@@ -103,7 +112,7 @@ class SizedHost:
             shapes.learn(tensor, shape)
         others = dict(zip(map(id, self._tensors), new, strict=True))
         failed = ""
-        with sized_launches(shapes, evaluates) as launcher:
+        with sized_launches(shapes, evaluates, self._configuration) as launcher:
             try:
                 self._function(
                     *[others.get(id(one), one) for one in self._args],
@@ -119,7 +128,8 @@ class SizedHost:
             launch.shapes = self._shapes
         numbers = formulas.fixed(holds).get
         tensors = [formulas.replaced(product(shape), numbers) for shape in self._shapes]
-        return _Run(launcher.launches, [c for c in with_numbers(list(holds)) if self._is_asked(c, tensors)], failed)
+        asked = [c for c in with_numbers(list(holds)) if self._is_asked(c, tensors)]
+        return _Run(launcher.launches, asked, failed, launcher.configurations)
 
     def _looked_at(self, run: _Run, sizes: dict[str, int]) -> list[SizedLaunch]:
         """The launches of a run; each that is another one for other sizes of the same way is in doubt."""
@@ -147,11 +157,8 @@ class SizedHost:
                     break
         return sizes
 
-    def _without(self, ways: list[Condition]) -> dict[str, int] | None:
-        """Small sizes that take none of these ways; None if there are none with a sum of at most ELEMENTS."""
-        for condition in map(negated, ways[self._asked :]):
-            self._others_are.append(condition)
-        self._asked = len(ways)
+    def _without(self) -> dict[str, int] | None:
+        """Small sizes that take none of the ways so far; None if there are none with a sum of at most ELEMENTS."""
         if self._linear.ask([*self._fit, *self._others_are])[0] is False:  # whatever products of sizes are
             return None
         while self._bound <= ELEMENTS:  # what no sizes up to a bound did will be done by none of them later
@@ -159,7 +166,7 @@ class SizedHost:
             if result is not None:
                 return self._handy(result)
             self._bound *= 4
-        self.complete = known  # of the largest bound: what z3 gives up before may be known there
+        self.complete &= known  # of the largest bound: what z3 gives up before may be known there
         return None
 
     def _sizes(self, conditions: list[Condition], most: int) -> tuple[dict[str, int] | None, bool]:

@@ -13,6 +13,7 @@ from tritontrace.proving.shapes import SizedShapes, axes
 from tritontrace.proving.sizes import Size, formula_of, plain, sizes_in
 from tritontrace.tracing.launcher import Launcher
 from tritontrace.tracing.recorded import Recorded
+from tritontrace.tracing.tuning import tuning
 from tritontrace.ttir.frontend import LAUNCH_OPTIONS, Front, Place, flat_places, front_of
 from tritontrace.ttir.launching import KernelFault, bind
 from tritontrace.ttir.sources import jit_function
@@ -70,12 +71,14 @@ class SizedLauncher(Launcher):
     """Launcher that runs launches as a trace does, and records each with its formulas.
 
     asked   the conditions that host code has asked so far (sizes.remembering);  evaluates: whether kernels run
+    configurations  among how many the tuner of a launch chooses, at most
     """
 
     def __init__(self, shapes: SizedShapes, asked: dict[Condition, None], evaluates: bool = True):
         super().__init__(Recorded())
         self.shapes, self.asked, self.evaluates = shapes, asked, evaluates
         self.launches: list[SizedLaunch] = []
+        self.configurations = 1
         self.refused: dict[Condition, None] = {}  # what holds wherever a kernel that could not be launched is asked for
 
     def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
@@ -84,6 +87,8 @@ class SizedLauncher(Launcher):
         arguments = bind(kernel.fn, args, options, LAUNCH_OPTIONS)
         grid = grid(arguments) if callable(grid) else grid
         before = len(self.seen.fronts)
+        if (tuner := tuning()) is not None:
+            self.configurations = max(self.configurations, tuner.chosen[1])
         with torch._C.DisableTorchFunction():  # what the trace asks of shapes is no condition of the host code
             try:
                 if self.evaluates:

@@ -68,7 +68,7 @@ class ProvedLaunch:
     ...     _ = copy[(len(x) // 256,)](x, torch.empty_like(x), len(x), BLOCK=256)
     >>> launch = prove(copied, torch.ones(1024)).launches[0]
     >>> launch.kernel, launch.grid
-    ('copy', '(4,)')
+    ('copy', '((n // 256),)')
     """
 
     kernel: str

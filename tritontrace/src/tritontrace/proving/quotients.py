@@ -26,6 +26,13 @@ def follows(division: Quotient, programs: Mapping[str, SizeFormula]) -> Iterator
             yield either(formulas.less(formulas.of(division) * rest.constant, most), *unless)
 
 
+def shares(program: Symbol, programs: SizeFormula) -> Iterator[Condition]:
+    """Yield the fact that all shares but the last are whole, where a grid of cdiv(M, share) programs has a share that depends on sizes."""
+    match [*programs.terms.items()]:
+        case [((Quotient(of, by),), 1)] if by.constant is None:
+            yield either(formulas.at_most(by, 0), formulas.at_most((formulas.of(program) + 1) * by, of))
+
+
 def _less_than(
     formula: SizeFormula, programs: Mapping[str, SizeFormula]
 ) -> Iterator[tuple[SizeFormula, list[SizeFormula]]]:

@@ -49,8 +49,6 @@ class SizedShapes(TorchFunctionMode):
             return self._sizes(args[0])[axis]
         if function in (torch.Tensor.numel, torch.numel, torch.Tensor.nelement):
             return sized(args[0].numel(), product(self.shape(args[0])))
-        if function is torch.Tensor.__len__:
-            return int(args[0].size(0))  # Python's len makes an int of it
         if function is torch.Tensor.stride:
             strides = [sized(formulas.value(one, self.symbols), one) for one in self.strides(args[0])]
             axis = args[1] if len(args) > 1 else kwargs.get("dim")

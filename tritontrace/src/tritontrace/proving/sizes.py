@@ -5,17 +5,20 @@ that it took is taken by every size for which these hold.
 
 from __future__ import annotations
 
+import builtins
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 import triton
 
 from tritontrace.proving import formulas
 from tritontrace.proving.formulas import Condition, SizeFormula, negated, whole
 
 _NEXT_POWER_OF_2: Any = triton.next_power_of_2
+_LEN: Any = len
 _asked: list[dict[Condition, None]] = []  # what host code has asked, of each `remembering` that is open
 
 
@@ -205,14 +208,19 @@ def _next_power_of_2(n: int) -> int:
     return sized(number, formulas.power_of_two(n.formula)) if isinstance(n, Size) and n >= 1 else number
 
 
+def _len(of: Any) -> int:
+    """What Python's len gives, which makes an int of all that `__len__` returns."""
+    return of.size(0) if isinstance(of, torch.Tensor) and of.dim() else _LEN(of)
+
+
 @contextmanager
 def remembering() -> Iterator[dict[Condition, None]]:
     """Record the conditions on sizes that host code branches on inside the block. Yields them, in order."""
     asked: dict[Condition, None] = {}
     _asked.append(asked)
-    triton.next_power_of_2 = _next_power_of_2
+    triton.next_power_of_2, builtins.len = _next_power_of_2, _len
     try:
         yield asked
     finally:
-        triton.next_power_of_2 = _NEXT_POWER_OF_2
+        triton.next_power_of_2, builtins.len = _NEXT_POWER_OF_2, _LEN
         _asked.pop()

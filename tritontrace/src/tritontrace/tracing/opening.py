@@ -30,8 +30,8 @@ def is_open() -> bool:
 
 
 @contextmanager
-def opened(launcher: Launcher) -> Iterator[Recorded]:
-    """Send launches to a launcher inside the block; yields the Recorded that it fills.
+def opened(launcher: Launcher, configuration: int = 0) -> Iterator[Recorded]:
+    """Send launches to a launcher inside the block; yields the Recorded that it fills. configuration: as in launches_go_to.
 
     Raises RuntimeError if a trace is open already.
 
@@ -46,7 +46,8 @@ def opened(launcher: Launcher) -> Iterator[Recorded]:
         raise RuntimeError(say("asked.trace.open"))
     _open.append(launcher.seen)
     try:
-        with launches_go_to(launcher.launch, assemble=True), _EmptyTensors(launcher.seen.regions):
+        redirected = launches_go_to(launcher.launch, assemble=True, configuration=configuration)
+        with redirected, _EmptyTensors(launcher.seen.regions):
             yield launcher.seen
     finally:
         _open.pop()
