@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
-from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, GradedTrial, Launches, Traffic, correct, roundings
+from course_lib.criteria import EPS32, GATES, BuffersBelow, GradedTrial, Launches, Traffic, correct, roundings
 from course_lib.exercise import Case, Effort, Exercise
 from course_lib.exercises.attention.mistakes import nan_in
 from course_lib.exercises.cases import BF16, operations
