@@ -167,7 +167,8 @@ def index_page(address: str) -> Iterator[str]:
     """Yield the first page: the README's first paragraphs, how to get the course, and what there is."""
     readme, first = (ROOT / "README.md").read_text("utf-8").partition("\n## ")[0], next(iter(UNITS))
     readme = readme.replace("docs/solutions.md", f"solutions/{first}/{first}.ipynb")
-    yield re.sub(r"<picture>.*</picture>", lambda _: hero.verdict(), linked(readme), flags=re.DOTALL)
+    verdict = f'<div class="first-verdict">{hero.verdict()}</div>'
+    yield re.sub(r"<picture>.*</picture>", lambda _: verdict, linked(readme), flags=re.DOTALL)
     yield f"\n## Move something\n\n32 lanes of a warp read one element each. How many sectors does that take?\n\n{SECTORS}\n"
     if address:
         yield f"\nThe course is at <{address}>. To work in it, on Linux:\n"

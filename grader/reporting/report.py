@@ -251,7 +251,7 @@ def histogram(of: Distribution, *, width: float = 3.0, height: float = 1.5) -> M
         "svg.fonttype": "none",
         "svg.hashsalt": of.name,
         "font.family": "sans-serif",
-        "font.size": 8,
+        "font.size": 10,
     }
     ink = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
     step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if of.out_of / s <= 20)
