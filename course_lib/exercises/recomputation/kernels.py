@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 from course_lib.catalogue import say
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
 from course_lib.exercise import Case, Effort, Exercise
-from course_lib.exercises.cases import Drawing, against_copy
+from course_lib.exercises.cases import Drawing, against_copy, twice
 from course_lib.exercises.recomputation.cases import (
     dropped,
     dropped_at,
@@ -17,7 +17,6 @@ from course_lib.exercises.recomputation.cases import (
     normed,
     times,
     traffic,
-    twice,
 )
 from course_lib.exercises.recomputation.criteria import KeepsNothing
 from course_lib.exercises.recomputation.mistakes import (
@@ -27,9 +26,11 @@ from course_lib.exercises.recomputation.mistakes import (
     LOGITS,
     RMSNORMS,
     SAME_MASK,
+    SCALES,
     SIGMOIDS,
     UPSIDE_DOWN,
     another_mask,
+    another_mask_forward,
     applied_once,
     cast_by_autograd,
     in_tensors,
@@ -96,7 +97,7 @@ sigmoid3 = Exercise(
     criteria=[
         Correct("ragged", 1),
         Correct("hard", 1, say("recomputation.sigmoid3.title_hard")),
-        Correct("twice", 1, say("recomputation.twice.title")),
+        Correct("twice", 1, say("criteria.twice.title")),
         Saves(lambda x, dy: 0, 3, say("recomputation.sigmoid3.title_saves")),
         Launches(1, 1, phase=0),
         Launches(1, 1, phase=1),
@@ -142,7 +143,7 @@ recomputed_gelu = Exercise(
     criteria=[
         Correct("ragged", 1),
         Correct("hard", 2, say("recomputation.recomputed_gelu.title_hard")),
-        Correct("twice", 1, say("recomputation.twice.title")),
+        Correct("twice", 1, say("criteria.twice.title")),
         Saves(lambda x, gate, dy: 0, 3, say("recomputation.recomputed_gelu.title_saves")),
         Launches(1, 1, phase=1),
         Traffic(times(8), 2, title=say("recomputation.recomputed_gelu.title_traffic")),
@@ -275,7 +276,7 @@ seeded_dropout = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 1),
-        Correct("twice", 1, say("recomputation.twice.title")),
+        Correct("twice", 1, say("criteria.twice.title")),
         Correct("probabilities", 1, say("recomputation.seeded_dropout.title_probabilities")),
         KeepsNothing(3),
         Traffic(times(4), 2),
@@ -287,6 +288,6 @@ seeded_dropout = Exercise(
         GRADIENTS,
         cast_by_autograd,
         saved_something(say("recomputation.seeded_dropout.a_mask_in_memory")),
-        applied_once(unscaled, another_mask),
+        applied_once(unscaled, *SCALES, another_mask, another_mask_forward),
     ],
 )

@@ -463,6 +463,15 @@ WRONG = [
     wrong(
         "cross_entropy_backward", "lse of the next row", PLAIN, ("tl.load(lse_ptr + row)", "tl.load(lse_ptr + row + 1)")
     ),
+    wrong("cross_entropy_backward", "the number of the row", PLAIN, ("offs_n == target", "offs_n == row")),
+    wrong("cross_entropy_backward", "the other sign", PLAIN, (" * dloss\n", " * -dloss\n")),
+    wrong("cross_entropy_backward", "the target added", PLAIN, ("(p - tl.where", "(p + tl.where")),
+    wrong(
+        "cross_entropy_backward",
+        "the number in the block",
+        [RAGGED],
+        ("offs_n == target", "tl.arange(0, BLOCK) == target"),
+    ),
     wrong("cross_entropy_backward", "dloss forgotten", PLAIN, (" * dloss\n", "\n")),
     wrong(
         "cross_entropy_backward",
@@ -599,6 +608,13 @@ WRONG = [
     wrong("seeded_dropout", "drops the number that is p", [ANY], (">= p", "> p")),
     wrong("seeded_dropout", "backward with p = 0", PLAIN, ("dy, dx, n, ctx.p,", "dy, dx, n, 0.0,")),
     wrong("seeded_dropout", "no scale", PLAIN, ("x / (1 - p)", "x")),
+    wrong("seeded_dropout", "divided by p", [RAGGED, ANY, NOTHING, ONCE], ("x / (1 - p)", "x / p")),
+    wrong("seeded_dropout", "multiplied by 1 - p", PLAIN, ("x / (1 - p)", "x * (1 - p)")),
+    wrong("seeded_dropout", "normal numbers", PLAIN, ("tl.rand(seed, i)", "tl.randn(seed, i)")),
+    wrong("seeded_dropout", "seed and number swapped", PLAIN, ("tl.rand(seed, i)", "tl.rand(i, seed)")),
+    wrong(
+        "seeded_dropout", "a seed for each program", PLAIN, ("tl.rand(seed, i)", "tl.rand(seed + tl.program_id(0), i)")
+    ),
     wrong(
         "seeded_dropout", "another mask backward", PLAIN, ("ctx.p, ctx.seed = p, seed", "ctx.p, ctx.seed = p, seed + 1")
     ),
