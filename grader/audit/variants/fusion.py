@@ -497,6 +497,22 @@ WRONG = [
         [PLAIN],
         ("tl.load(bias_ptr + offs_n, mask=offs_n < N)", "tl.load(bias_ptr + offs_m, mask=offs_m < N)"),
     ),
+    wrong(
+        "bias_gelu",
+        "by a sigmoid",
+        [PLAIN],
+        ("0.5 * z * (1 + tl.erf(z * 0.7071067811865476))", "z * tl.sigmoid(1.702 * z)"),
+    ),
+    wrong("bias_gelu", "silu", [PLAIN], ("0.5 * z * (1 + tl.erf(z * 0.7071067811865476))", "z * tl.sigmoid(z)")),
+    wrong("bias_gelu", "relu", [PLAIN], ("0.5 * z * (1 + tl.erf(z * 0.7071067811865476))", "tl.maximum(z, 0.0)")),
+    wrong("bias_gelu", "the root of 2 forgotten", [PLAIN], ("tl.erf(z * 0.7071067811865476)", "tl.erf(z)")),
+    wrong(
+        "bias_gelu",
+        "the bias afterwards",
+        [PLAIN],
+        (".to(tl.float32) + bias", ".to(tl.float32)"),
+        ("(z * 0.7071067811865476))", "(z * 0.7071067811865476)) + bias"),
+    ),
     wrong("bias_gelu", "forgets the bias", [PLAIN], (".to(tl.float32) + bias", ".to(tl.float32)")),
     wrong(
         "bias_gelu",
@@ -535,6 +551,13 @@ WRONG = [
         ),
         ("sine * sine + cosine * cosine", "tl.sin(x * x) + tl.cos(y * y)"),
     ),
+    wrong(
+        "sin2_plus_cos2",
+        "squares the sum",
+        [PLAIN],
+        ("sine * sine + cosine * cosine", "(sine + cosine) * (sine + cosine)"),
+    ),
+    wrong("sin2_plus_cos2", "multiplies", [PLAIN], ("sine * sine + cosine * cosine", "sine * cosine")),
     wrong("sin2_plus_cos2", "subtracts", [PLAIN], ("sine * sine + cosine", "sine * sine - cosine")),
     # -------------------- softmax
     wrong("softmax", "rows as if they followed one another", [APART], ("row * row_stride", "row * N")),
@@ -568,6 +591,16 @@ WRONG = [
     ),
     wrong("softmax", "powers of 2", [PLAIN], ("tl.exp(x -", "tl.exp2(x -")),
     wrong("softmax", "no division", [PLAIN], ("p / tl.sum(p, axis=0)", "p")),
+    wrong("softmax", "1e-6 in the sum", [RAGGED], ("p / tl.sum(p, axis=0)", "p / (tl.sum(p, axis=0) + 1e-6)")),
+    wrong("softmax", "the logarithm of the sum", [PLAIN], ("p / tl.sum(p, axis=0)", "p / tl.log(tl.sum(p, axis=0))")),
+    wrong(
+        "softmax",
+        "the logarithm of the softmax",
+        [PLAIN],
+        ("p / tl.sum(p, axis=0)", "x - tl.max(x, axis=0) - tl.log(tl.sum(p, axis=0))"),
+    ),
+    wrong("softmax", "divided by the length", [PLAIN], ("p / tl.sum(p, axis=0)", "p / N")),
+    wrong("softmax", "logits cut off at 80", [SOFTMAX], ("x - tl.max(x, axis=0)", "tl.minimum(x, 80.0)")),
     wrong(
         "softmax",
         "exponentials in float16",
@@ -638,6 +671,9 @@ WRONG = [
         ("min(16384, triton.next_power_of_2(N))", "1024"),
     ),
     wrong("online_softmax", "no division", [PLAIN], ("tl.exp(x - m) / l", "tl.exp(x - m)")),
+    wrong("online_softmax", "the sum of the last block", [LONG, ONLINE], ("l = l * alpha + tl.sum", "l = tl.sum")),
+    wrong("online_softmax", "1e-6 in the sum", [RAGGED], ("tl.exp(x - m) / l", "tl.exp(x - m) / (l + 1e-6)")),
+    wrong("online_softmax", "the logarithm of the sum", [PLAIN], ("tl.exp(x - m) / l", "tl.exp(x - m) / tl.log(l)")),
     wrong("online_softmax", "the maximum stays where it starts", [PLAIN], ("        m = m_new\n", "")),
     wrong(
         "online_softmax",
@@ -664,6 +700,30 @@ WRONG = [
         ("tl.sum(x * x, axis=0)", "tl.sum((x * x).to(x_ptr.dtype.element_ty).to(tl.float32), axis=0)"),
     ),
     wrong("rmsnorm", "a sum, not a mean", [PLAIN], ("axis=0) / N + eps", "axis=0) + eps")),
+    wrong("rmsnorm", "the mean of magnitudes", [PLAIN], ("tl.sum(x * x, axis=0)", "tl.sum(tl.abs(x), axis=0)")),
+    wrong("rmsnorm", "not squared", [PLAIN], ("tl.sum(x * x, axis=0)", "tl.sum(x, axis=0)")),
+    wrong(
+        "rmsnorm",
+        "the square of the mean",
+        [PLAIN],
+        ("tl.sum(x * x, axis=0) / N", "tl.sum(x, axis=0) / N * tl.sum(x, axis=0) / N"),
+    ),
+    wrong(
+        "rmsnorm",
+        "the square of the sum",
+        [PLAIN],
+        ("tl.sum(x * x, axis=0) / N", "tl.sum(x, axis=0) * tl.sum(x, axis=0) / N"),
+    ),
+    wrong(
+        "rmsnorm",
+        "divided by the standard deviation",
+        [PLAIN],
+        ("tl.sum(x * x, axis=0) / N", "tl.sum(x * x, axis=0) / N - (tl.sum(x, axis=0) / N) * (tl.sum(x, axis=0) / N)"),
+    ),
+    wrong("rmsnorm", "divided by rsqrt", [PLAIN], ("x * scale * weight", "x / scale * weight")),
+    wrong("rmsnorm", "one more than the weights", [PLAIN], ("x * scale * weight", "x * scale * (1 + weight)")),
+    wrong("rmsnorm", "adds the weights", [PLAIN], ("x * scale * weight", "x * scale + weight")),
+    wrong("rmsnorm", "divided by the weights", [PLAIN], ("x * scale * weight", "x * scale / weight")),
     wrong(
         "rmsnorm",
         "no root",
@@ -702,6 +762,29 @@ WRONG = [
     # -------------------- add_rmsnorm
     wrong("add_rmsnorm", "two kernels", [LAUNCH, BOTH], source=NORM_READS_H_AGAIN),
     wrong("add_rmsnorm", "the norm, twice", [PLAIN], ("return out, h", "return out, out"), tells="and so is result 1"),
+    wrong(
+        "add_rmsnorm",
+        "adds afterwards",
+        [PLAIN],
+        ("tl.sum(h * h, axis=0)", "tl.sum((h - residual) * (h - residual), axis=0)"),
+        (
+            'h += tl.load(residual_ptr + at, mask=inside, other=0, eviction_policy="evict_last").to(tl.float32)',
+            "residual = tl.load(residual_ptr + at, mask=inside, other=0).to(tl.float32)\n    h += residual",
+        ),
+        ("h * scale * weight", "(h - residual) * scale * weight + residual"),
+    ),
+    wrong(
+        "add_rmsnorm",
+        "forgets the residual",
+        [PLAIN],
+        ("tl.sum(h * h, axis=0)", "tl.sum((h - residual) * (h - residual), axis=0)"),
+        (
+            'h += tl.load(residual_ptr + at, mask=inside, other=0, eviction_policy="evict_last").to(tl.float32)',
+            "residual = tl.load(residual_ptr + at, mask=inside, other=0).to(tl.float32)\n    h += residual",
+        ),
+        ("h * scale * weight", "(h - residual) * scale * weight"),
+    ),
+    wrong("add_rmsnorm", "adds the sum again", [PLAIN], ("h * scale * weight", "h * scale * weight + h")),
     wrong("add_rmsnorm", "in the other order", [PLAIN], ("return out, h", "return h, out")),
     wrong(
         "add_rmsnorm",
@@ -741,6 +824,12 @@ WRONG = [
         [RAGGED],
         ("logits_ptr + row * row_stride + tl.load(", "logits_ptr + row * V + tl.load("),
     ),
+    wrong("cross_entropy", "the target forgotten", [PLAIN], ("m + tl.log(l) - right", "m + tl.log(l)")),
+    wrong("cross_entropy", "the other sign", [PLAIN], ("m + tl.log(l) - right", "right - m - tl.log(l)")),
+    wrong(
+        "cross_entropy", "the mean", [PLAIN], ("m + tl.log(l) - right", "(m + tl.log(l) - right) / tl.num_programs(0)")
+    ),
+    wrong("cross_entropy", "the probability", [PLAIN], ("m + tl.log(l) - right", "tl.exp(right - m) / l")),
     wrong("cross_entropy", "base two", [PLAIN], ("tl.log(l)", "tl.log2(l)")),
     wrong("cross_entropy", "the first class", [PLAIN], (" + tl.load(target_ptr + row))", ")")),
     wrong(

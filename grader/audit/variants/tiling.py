@@ -177,6 +177,7 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates):
     wrong("row_sums", "whole blocks alone", [ANY, FLOAT16], ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)"), tells="does a loop take no turn"),
     wrong("row_sums", "columns are not masked", [PLAIN], ("mask=(rows < M) & (k < K)", "mask=(rows < M) & (k >= 0)"), ("BLOCK_M=16, BLOCK_K=128", "BLOCK_M=16, BLOCK_K=1024")),
     wrong("row_sums", "rows are not masked", [ANY, FLOAT16], ("mask=(rows < M) & (k < K)", "mask=k < K")),
+    wrong("row_sums", "the means", [PLAIN], ("tl.sum(acc, 1)", "tl.sum(acc, 1) / K")),
     wrong("row_sums", "rows packed", [ANY], ("a.stride(0), BLOCK_M", "K, BLOCK_M")),
     wrong("row_sums", "adds in float16", [FLOAT16, SUMS_READ, SUMS_MOVED], ("acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)", "acc = tl.zeros((BLOCK_M, BLOCK_K), a_ptr.dtype.element_ty)"), ("other=0).to(tl.float32)", "other=0)")),
     wrong("row_sums", "a step for each column", [SUMS_READ, SUMS_MOVED], ("BLOCK_M=16, BLOCK_K=128", "BLOCK_M=128, BLOCK_K=1")),
