@@ -65,6 +65,9 @@ GRADIENTS = on_exception(
 )
 
 
+ONE_IN_A_TUPLE = on_exception("must be Tensor, not tuple", say("recomputation.sigmoid3.one_in_a_tuple"))
+
+
 cast_by_autograd = torch_did(  # autograd casts where a gradient has another dtype than its tensor
     ["_to_copy"],
     say("recomputation.sigmoid3.cast_by_autograd"),
@@ -321,6 +324,20 @@ GELUS = [
         say("recomputation.recomputed_gelu.density_without_its_root"),
     ),
     gelu_slip(
+        1, lambda x, gate, dy, F, density: dy * (F + x * density), say("recomputation.recomputed_gelu.no_gate_in_dx")
+    ),
+    gelu_slip(
+        1,
+        lambda x, gate, dy, F, density: dy * gate * (F - x * density),
+        say("recomputation.recomputed_gelu.the_other_sign"),
+    ),
+    gelu_slip(
+        1,
+        lambda x, gate, dy, F, density: dy * gate * (F + x * density * torch.exp(-x * x / 2)),
+        say("recomputation.recomputed_gelu.no_half_in_the_exponent"),
+    ),
+    gelu_slip(2, lambda x, gate, dy, F, density: dy * gate * F, say("recomputation.recomputed_gelu.the_gate_in_dgate")),
+    gelu_slip(
         2, lambda x, gate, dy, F, density: dy * F, say("recomputation.recomputed_gelu.the_gate_s_gradient_without_x")
     ),
 ]
@@ -428,6 +445,21 @@ RMSNORMS = [
         0,
         lambda n, g, rstd, x, dy, weight: rstd * g,
         say("recomputation.rmsnorm_backward.rstd_taken_as_constant"),
+    ),
+    norm_slip(
+        0,
+        lambda n, g, rstd, x, dy, weight: rstd * (g + n * along_rows(g * n)),
+        say("recomputation.rmsnorm_backward.the_other_sign"),
+    ),
+    norm_slip(
+        0,
+        lambda n, g, rstd, x, dy, weight: g - n * along_rows(g * n),
+        say("recomputation.rmsnorm_backward.rstd_forgotten"),
+    ),
+    norm_slip(
+        0,
+        lambda n, g, rstd, x, dy, weight: rstd * (g - x * along_rows(g * n)),
+        say("recomputation.rmsnorm_backward.x_for_n"),
     ),
     norm_slip(
         1,

@@ -359,6 +359,9 @@ WRONG = [
         ("ctx.save_for_backward(x)", "Sigmoid3.x = x"),
         ("(x,) = ctx.saved_tensors", "x = Sigmoid3.x"),
     ),
+    wrong(
+        "sigmoid3", "saved_tensors taken for one tensor", PLAIN, ("(x,) = ctx.saved_tensors", "x = ctx.saved_tensors")
+    ),
     wrong("sigmoid3", "forgets dy", PLAIN, ("dx = dy * s3", "dx = s3")),
     wrong("sigmoid3", "no mask on the stores", [RAGGED, LARGE], ("tl.sigmoid(x))), mask=i < n)", "tl.sigmoid(x))))")),
     wrong("sigmoid3", "whole blocks only", [RAGGED, LARGE], ("triton.cdiv(n, 1024)", "max(1, n // 1024)")),
@@ -458,6 +461,10 @@ WRONG = [
         ("other=0).to(tl.float32)", "other=0)"),
     ),
     wrong("recomputed_gelu", "torch computes", WORK, ("return out\n", "return torch.nn.functional.gelu(x) * gate\n")),
+    wrong("recomputed_gelu", "no gate in dx", PLAIN, ("dy * gate * (F + x * density)", "dy * (F + x * density)")),
+    wrong("recomputed_gelu", "the density subtracted", PLAIN, ("F + x * density", "F - x * density")),
+    wrong("recomputed_gelu", "no half in the exponent", PLAIN, ("-0.5 * x * x", "-x * x")),
+    wrong("recomputed_gelu", "the gate in dgate", PLAIN, ("dy * x * F", "dy * gate * F")),
     # -------------------- cross_entropy_backward
     wrong("cross_entropy_backward", "the target forgotten", PLAIN, ("(p - tl.where(offs_n == target, 1.0, 0.0))", "p")),
     wrong(
@@ -540,6 +547,15 @@ WRONG = [
     ),
     wrong("rmsnorm_backward", "the sum, not the mean", PLAIN, ("[:, None] / N)", "[:, None])")),
     wrong("rmsnorm_backward", "the mean over the block", [RAGGED, ROWS], ("[:, None] / N)", "[:, None] / BLOCK_N)")),
+    wrong("rmsnorm_backward", "the other sign", PLAIN, ("g - normed *", "g + normed *")),
+    wrong("rmsnorm_backward", "rstd forgotten", PLAIN, ("dx = rstd * (g", "dx = (g")),
+    wrong("rmsnorm_backward", "x in the place of n", PLAIN, ("g - normed *", "g - x *")),
+    wrong(
+        "rmsnorm_backward",
+        "the first block of sums alone",
+        [RAGGED, ROWS],
+        ("range(0, P, BLOCK_P)", "range(0, 1, BLOCK_P)"),
+    ),
     wrong("rmsnorm_backward", "the weight forgotten", PLAIN, ("g = dy * weight", "g = dy")),
     wrong(
         "rmsnorm_backward",
