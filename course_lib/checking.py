@@ -52,15 +52,16 @@ def verdict(
         return record_apart(exercise, entry, calls, seconds=_seconds(exercise, seed))
 
     try:
-        return judging.judge(
-            exercise,
-            trials,
-            seed,
-            record,
-            gpu=judging.GPUPolicy(later=later),
-            evaluate=_evaluating(exercise, entry, seed),
-            look=partial(smallest.looked_for_apart, entry),
-        )
+        with progress.told(lambda: say("shown.checking.compares")):
+            return judging.judge(
+                exercise,
+                trials,
+                seed,
+                record,
+                gpu=judging.GPUPolicy(later=later),
+                evaluate=_evaluating(exercise, entry, seed),
+                look=partial(smallest.looked_for_apart, entry),
+            )
     except no_triton.TritonMissing as missing:  # an oracle traces
         return criteria.refused(exercise, str(missing))
 

@@ -461,7 +461,7 @@ for architecture in ("sm_80", "sm_90"):
 # A CPU is built to finish *one* task as soon as possible. It has large caches and a lot of control logic. This logic
 # guesses which way a branch will go, and finds work that can be done early. A GPU is built to finish *many* tasks per
 # second. Most of its area is given over to computing. Its control logic is simple, and each piece of it serves 32
-# threads at once. What do the two chips look like?
+# *threads* at once, that is, 32 chains of instructions. What do the two chips look like?
 
 # %%
 figures.start.two_dies()
@@ -481,9 +481,9 @@ figures.start.two_dies()
 # hundreds of cycles; you will see how many below.
 #
 # How can a machine with such long waits be fast? By keeping other work at hand. An SM holds many **warps**, which are
-# groups of 32 threads. (A *thread* is one chain of instructions with registers of its own.) When one warp waits for
-# memory, the scheduler takes an instruction from another warp. Switching costs nothing, since all warps keep their
-# registers in the SM at the same time.
+# groups of 32 threads. (Each thread has registers of its own.) When one warp waits for memory, the scheduler takes an
+# instruction from another warp. Switching costs nothing, since all warps keep their registers in the SM at the same
+# time.
 #
 # The widget below shows one scheduler with a few warps. Each warp works for some cycles, then waits for memory, then
 # works again, and so on. Move the sliders; *work* and *wait* are in cycles.
@@ -655,8 +655,10 @@ figures.start.working_sets()
 # before the fall. Nothing later needs them.)
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
-# then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes in flight at any moment
-# must be bandwidth × waiting time. In the picture under *Where numbers live*, the area of each pipe is this product.
+# then the pipe holds 15 litres. Memory is such a pipe, and its throughput in bytes per second is called its
+# **bandwidth**. Bytes that were asked for and have not arrived yet are *in flight*. To keep the pipe full, there must be
+# bandwidth × waiting time of them at any moment. In the picture under *Where numbers live*, the area of each pipe is
+# this product.
 
 # %%
 slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above

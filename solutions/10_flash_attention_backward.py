@@ -594,6 +594,8 @@ check("flash_backward.dq", dq)
 #   ({{kernels_alone.strided}}),
 # * right results for causal attention, also with Nq ≠ Nk and queries that see nothing ({{correct.causal}}), for large,
 #   rising and low scores ({{correct.hard}}), and for half precision ({{correct.half}}),
+# * right gradients where the function is applied to other inputs, causal and with another scale, before the backward
+#   pass, as a model with two layers does ({{correct.twice}}). So keep everything on `ctx`, which is new for each application,
 # * that the backward pass reads only q, k, v, o and *one* float32 for each query of what the forward pass had
 #   ({{keeps_one_number_a_row.performance}}; as in unit 07, a tensor that is kept but never read is not seen),
 # * one launch in the forward pass ({{launches.performance.forward}}), and three in the backward pass, of at least 32

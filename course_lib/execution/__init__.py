@@ -32,7 +32,7 @@ from course_lib.catalogue import say
 from course_lib.evidence import Evidence
 from course_lib.execution import relays
 from course_lib.execution.calls import BACKWARD, CALLS, COMPARES_SHAPES, REHEARSALS, WITHOUT_DATA
-from course_lib.execution.progress import CaseCounter
+from course_lib.execution.progress import CaseCounter, told
 from course_lib.exercise import Case, Exercise, Trial
 from tritontrace import compiled, gpu
 from tritontrace.replay import HOSTS, child, compile_every, compile_launched, record, replay, steps, take_away, wire
@@ -283,13 +283,13 @@ def observe(
         logs = record_here() if logs_from_here is None else logs_from_here
         names = [case.name for case in cases]
         more = {"allows": sorted(exercise.allows), "language": exercise.language, "compile_seconds": compile_seconds}
-        more["begun"] = progress.begin
+        more["begun"] = counter.begin
         return replay_all(logs, fresh, names, kernel=kernel, **more)
 
-    progress = CaseCounter(len(cases))
+    counter = CaseCounter(len(cases))
     warm_up(exercise)
     here = logs_from_here is not None and not kernel  # the log has it all, and nothing runs
-    with progress.told():
+    with told(counter.line):
         trees, printed = (work(), "") if here else child.run(work, seconds=seconds)
     found = trials(cases, fresh, trees)
     found[0].evidence.printed = printed_before or printed

@@ -1,4 +1,4 @@
-"""How far a check is, told while it runs: a child counts its cases, and who waits for it says so."""
+"""How far a check is, told while it runs: a child counts its cases, and who waits for it says so, and what follows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from course_lib.catalogue import say
 
 PATIENCE = 2.0  # seconds without a word
 
@@ -36,27 +38,31 @@ class CaseCounter:
     def number(self) -> int:
         return min(self.total, int.from_bytes(self._shared[:4], "little"))
 
-    @contextmanager
-    def told(self) -> Iterator[None]:
-        """Print progress while the block runs, if that takes longer than PATIENCE; the line is erased afterwards."""
-        if not is_watched():
-            yield
-            return
-        over = threading.Event()
-        teller = threading.Thread(target=self._tell, args=(over,), daemon=True)
-        teller.start()
-        try:
-            yield
-        finally:
-            over.set()
-            teller.join()
+    def line(self) -> str:
+        """Say which case runs."""
+        return say("shown.checking.case", number=self.number, total=self.total)
 
-    def _tell(self, over: threading.Event) -> None:
-        line, last = "", 0
-        while not over.wait(PATIENCE):
-            if self.number != last:
-                last = self.number
-                line = f"case {last} of {self.total} ..."
-                print(f"\r{line}", end="", flush=True)
-        if line:
-            print(f"\r{' ' * len(line)}\r", end="", flush=True)
+
+@contextmanager
+def told(line: Callable[[], str]) -> Iterator[None]:
+    """Print what `line` returns while the block runs, if that takes longer than PATIENCE; it is erased afterwards."""
+    if not is_watched():
+        yield
+        return
+    over = threading.Event()
+    teller = threading.Thread(target=_tell, args=(line, over), daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
+
+
+def _tell(line: Callable[[], str], over: threading.Event) -> None:
+    last = ""
+    while not over.wait(PATIENCE):
+        if line() != last:
+            print(f"\r{' ' * len(last)}\r{(last := line())}", end="", flush=True)
+    if last:
+        print(f"\r{' ' * len(last)}\r", end="", flush=True)

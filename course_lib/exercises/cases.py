@@ -55,6 +55,19 @@ def fixed(name: str, group: str, /, **arguments: Any) -> Case:
     return Case(name, group, lambda g: dict(arguments))
 
 
+def twice(
+    draw: Callable[[torch.Generator], dict[str, Any]], **others: Any
+) -> Callable[[torch.Generator], dict[str, Any]]:
+    """Extend `draw` with `between`, the inputs of another application that is made before the way back: tensors like the first ones, drawn
+    anew, and the same numbers but for `others`."""
+
+    def drawn(g: torch.Generator) -> dict[str, Any]:
+        *inputs, _dy = (draw(g) | others).values()
+        return {"between": inputs} | draw(g)
+
+    return drawn
+
+
 LAYOUTS = ("rows", "columns", "heads", "window", "apart", "steps")
 
 

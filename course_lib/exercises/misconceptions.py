@@ -39,20 +39,22 @@ def nth(value: Any, place: int) -> Any:
 
 
 def is_closer_to(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, times: float = 10) -> bool:
-    """Whether the result `found` is at least `times` times nearer to the guess than to the right result.
+    """Whether the result `found` is at least `times` times nearer to the guess than to the right result, and nearer than 0 is.
 
     A NaN is near only to a NaN. A result that is right but for its rounding is like no guess, and only zeros are like a
     guess of zeros.
     """
-    if not found.shape == guess.shape == right.shape or (guess.to(found.dtype).any() and not found.any()):
+    if not found.shape == guess.shape == right.shape:
         return False
 
     def apart(x: torch.Tensor, y: torch.Tensor) -> float:
         same = (x == y) | (x.isnan() & y.isnan())
         return float((x.double() - y).masked_fill(same, 0).nan_to_num(math.inf).norm())
 
-    off = apart(found, right)
-    return off > 2 * apart(right.to(found.dtype), right) and apart(found, guess) < off / times
+    off, stored = apart(found, right), guess.to(found.dtype)
+    if off <= 2 * apart(right.to(found.dtype), right) or apart(found, guess) >= off / times:
+        return False
+    return apart(found, stored) <= apart(stored, torch.zeros_like(stored)) / 2
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def several(wrong: Wrong) -> Sequence[Callable[..., Any]]:
 
 
 TF32 = say("criteria.kind.tf32")
+OF_THE_OTHER = say("criteria.twice.of_the_other")
 
 
 def multiplied_in_tf32(

@@ -355,9 +355,7 @@ def test_the_inputs_of_another_application_are_no_ones_own(name, mixed):
         )
         return [right[0], *mixed_up[1:]]
 
-    assert (
-        id_of(remark_in(lambda group: group != "performance", name, overwritten)) == "recomputation.twice.of_the_other"
-    )
+    assert id_of(remark_in(lambda group: group != "performance", name, overwritten)) == "criteria.twice.of_the_other"
     assert remark_in(lambda group: group != "performance", name, the_right(name)) == ""
 
 

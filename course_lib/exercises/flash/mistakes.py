@@ -84,7 +84,8 @@ from course_lib.exercises.misconceptions import Misconception, Wrong, failing, m
 from course_lib.mistakes import MistakeMatcher, on_exception, on_race, torch_did
 
 looks_like_tf32 = multiplied_in_tf32(
-    lambda dy=None, **call: with_tf32(**call), lambda dy=None, **call: oracle_of(call)(**call)
+    lambda dy=None, between=(), **call: with_tf32(**call),
+    lambda dy=None, between=(), **call: oracle_of(call)(**call),
 )
 
 
@@ -192,7 +193,7 @@ def slip(wrong: Wrong, says: str, place: int = 0, **how: Any) -> Misconception:
     that it adds."""
 
     def forward(one: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda dy=None, **call: one(**call)
+        return lambda dy=None, between=(), **call: one(**call)
 
     right = forward(lambda **call: oracle_of(call)(**call))
     return Misconception([forward(one) for one in several(wrong)], says, right, place, **how)

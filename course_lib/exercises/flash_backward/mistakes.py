@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import torch
@@ -31,7 +31,15 @@ from course_lib.exercises.flash.mistakes import in_bounds
 from course_lib.exercises.flash.oracles import attend
 from course_lib.exercises.flash.slips import TILES
 from course_lib.exercises.flash_backward.oracles import gradients, row_dots
-from course_lib.exercises.misconceptions import Misconception, Wrong, failing, multiplied_in_tf32, nth, several
+from course_lib.exercises.misconceptions import (
+    OF_THE_OTHER,
+    Misconception,
+    Wrong,
+    failing,
+    multiplied_in_tf32,
+    nth,
+    several,
+)
 from course_lib.exercises.remembered import remembered
 from course_lib.mistakes import MistakeMatcher, as_tf32, on_exception
 
@@ -88,11 +96,16 @@ def without_ones_own_scale(q, k, v, do, causal=False, scale=None, lse=None, delt
         return None
     if lse is None or delta is None:
         return gradients(q, k, v, do, causal)
+    return by_lse(q, k, v, do, causal, q.shape[-1] ** -0.5, lse, delta)
+
+
+def by_lse(q, k, v, do, causal: bool, scale: float, lse, delta) -> tuple[torch.Tensor, ...]:
+    """Compute (dq, dk, dv) in float64 from these lse and delta, whatever they belong to."""
     q, k, v, do = (x.double() for x in (q, k, v, do))
-    own, sees = q.shape[-1] ** -0.5, seen(q.shape[-2], k.shape[-2], causal, q.device)
-    p = torch.exp(own * q @ k.mT - lse.double()[..., None]).masked_fill(~sees, 0)
+    sees = seen(q.shape[-2], k.shape[-2], causal, q.device)
+    p = torch.exp(scale * q @ k.mT - lse.double()[..., None]).masked_fill(~sees, 0)
     ds = p * (do @ v.mT - delta.double()[..., None])
-    return own * ds @ k, own * ds.mT @ q, p.mT @ do
+    return scale * ds @ k, scale * ds.mT @ q, p.mT @ do
 
 
 p_and_ds = remembered(backward_slips.p_and_ds)  # each side of a tile is tried on the same inputs
@@ -396,6 +409,32 @@ def swapped(place: int) -> MistakeMatcher:
         lambda **given: (dkv := gradients(**given)) and (dkv[0], dkv[2], dkv[1]),
         say("flash_backward.dkdv.dk_and_dv_swapped"),
     )
+
+
+KEPT = ("q", "k", "v", "causal", "scale", "o", "lse")  # by forward, for backward
+
+
+def mixed(taken: Collection[str]) -> Callable[..., tuple[torch.Tensor, ...] | None]:
+    """Make the wrong formula of (dq, dk, dv) that takes these of KEPT from the application between; None where there is none."""
+
+    def kept(*inputs: Any) -> dict[str, Any]:
+        return dict(zip(KEPT, (*inputs, *attend(*inputs)), strict=True))
+
+    def wrong(q, k, v, do, causal=False, scale=None, between=(), **_):
+        if not between:
+            return None
+        other, scale = kept(*between), q.shape[-1] ** -0.5 if scale is None else scale
+        given = kept(q, k, v, causal, scale) | {name: other[name] for name in taken}
+        return by_lse(do=do, delta=row_dots(given.pop("o"), do), **given)
+
+    return wrong
+
+
+def of_the_other() -> Misconception:
+    """Make the Misconception that dq is made from the application between: from all that forward keeps for it, or from some."""
+    parts = [("q", "k", "v"), ("causal",), ("scale",), ("o",), ("lse",)]
+    chosen = [sum(some, ()) for n in range(1, 1 + len(parts)) for some in combinations(parts, n)]
+    return slip("dq", 1, [mixed(names) for names in chosen], OF_THE_OTHER)
 
 
 def lost_nothing(trials: Sequence[GradedTrial]) -> str:

@@ -61,8 +61,8 @@ def keys_and_values(**given: Any) -> KeysAndValues:
     return KeysAndValues(*gradients(**given)[1:])
 
 
-def result(q, k, v, dy, **more: Any) -> Result:
-    """Compute o and the gradients for a gradient dy of o."""
+def result(q, k, v, dy, between=(), **more: Any) -> Result:
+    """Compute o and the gradients for a gradient dy of o. between: inputs of another application, which change nothing."""
     return Result(attend(q, k, v, **more)[0], *gradients(q, k, v, dy, **more))
 
 

@@ -12,7 +12,7 @@ from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed, correct
 from course_lib.criteria.costs import MIN_PROGRAMS
 from course_lib.exercise import Case, Effort, Exercise
-from course_lib.exercises.cases import BF16, FP16, FP32, operations
+from course_lib.exercises.cases import BF16, FP16, FP32, operations, twice
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
 from course_lib.exercises.flash.mistakes import OF_O, OVERFLOW, ROUNDED_ACCUMULATOR, looks_like_tf32
 from course_lib.exercises.flash_backward.cases import both, with_dy
@@ -24,7 +24,7 @@ from course_lib.exercises.flash_backward.criteria import (
     products,
     scores_bytes,
 )
-from course_lib.exercises.flash_backward.mistakes import atomics, like_tf32, mistakes_of, swapped
+from course_lib.exercises.flash_backward.mistakes import atomics, like_tf32, mistakes_of, of_the_other, swapped
 from course_lib.exercises.flash_backward.oracles import result, result_budget
 from course_lib.mistakes import on_exception
 
@@ -63,6 +63,11 @@ flash_attention = Exercise(
         Case("rising scores, heads of 80, float32", "hard", both(30, 150, 80, FP32, scores="rising", v_mean=20.0)),
         Case("scores near -200", "hard", both(70, 64, 16, scores="low")),
         Case("16 queries, 2048 keys, v around 20, bfloat16", "half", both(16, 2048, 16, BF16, lead=(), v_mean=20.0)),
+        Case(
+            "causal attention of others, with a scale of 0.4, before backward",
+            "twice",
+            twice(both(64, 64, 16, scale=None), causal=True, scale=0.4),
+        ),
         Case("64 heads of 64 queries and keys, float16", "performance", both(64, 64, 16, lead=(64,))),
         Case(
             "64 queries and keys, heads of 128, v around 22, float16",
@@ -77,7 +82,9 @@ flash_attention = Exercise(
     allows=operations("_to_copy _unsafe_view bmm mm clone eq exp logsumexp mul scalar_tensor sub tril where"),
     gates=[KernelsMadeTheGradients(), Correct("plain"), Compiles()],
     criteria=[
-        *correct("flash_backward.flash_attention", {"ragged": 2, "strided": 2, "causal": 2, "hard": 2, "half": 1}),
+        *correct("flash_backward.flash_attention", {"ragged": 2, "strided": 2, "causal": 2, "hard": 1}),
+        Correct("twice", 1, say("criteria.twice.title")),
+        *correct("flash_backward.flash_attention", {"half": 1}),
         KernelsAlone(2),
         KeepsOneNumberARow(3),
         Launches(1, 1, phase=0),
@@ -113,6 +120,7 @@ flash_attention = Exercise(
             "takes 2 positional arguments but 3 were given", say("flash_backward.flash_attention.two_results")
         ),
         on_exception("takes no arguments", say("flash_backward.flash_attention.autograd_of_the_slow_one")),
+        of_the_other(),
         OVERFLOW,
         *OF_O,
         ROUNDED_ACCUMULATOR,

@@ -14,15 +14,15 @@ from course_lib.exercises import cases
 from course_lib.exercises.cases import BF16, FP16, Drawing, cases_of
 from course_lib.exercises.fusion.cases import added, also, labelled, nbytes, normed, rows, vectors
 from course_lib.exercises.fusion.mistakes import (
-    BASE_2,
     CROSS_ENTROPY,
+    GELUS,
     IN_REGISTERS,
     MASKED_ZERO,
     NO_CORRECTION,
-    NO_DIVISION,
     NORMS,
-    OF_X,
+    RESIDUAL,
     SIN_COS,
+    SOFTMAX,
     SQUARED,
     all_zero,
     by_row,
@@ -91,12 +91,7 @@ bias_gelu = Exercise(
     ],
     bonus=[against_copy(also(rows(8192, 8192), "bias"), lambda x, bias: 2 * nbytes(x))],
     mistakes=[
-        Misconception(
-            lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
-            say("fusion.bias_gelu.the_tanh_approximation"),
-            each=True,
-        ),
-        Misconception(lambda x, bias: F.gelu(x.double()), say("fusion.bias_gelu.forgets_the_bias"), each=True),
+        *GELUS,
         Misconception(by_row, say("fusion.bias_gelu.the_bias_of_the_row"), each=True),
         several_launches,
         read_times("x", 1.9, IN_REGISTERS),
@@ -152,8 +147,7 @@ softmax = Exercise(
             say("fusion.softmax.divided_by_the_sum_of_x"),
             each=True,
         ),
-        NO_DIVISION,
-        BASE_2,
+        *SOFTMAX,
         scaled_rows(MASKED_ZERO),
         several_launches,
         read_times("x", 1.9, IN_REGISTERS),
@@ -207,8 +201,7 @@ online_softmax = Exercise(
     mistakes=[
         nan_of_exp,
         not_apart(lambda x: torch.softmax(x.double(), 1)),
-        NO_DIVISION,
-        BASE_2,
+        *SOFTMAX,
         infinite_everywhere,
         scaled_rows(NO_CORRECTION, say("fusion.online_softmax.the_sum_is_too_small")),
         read_times("x", 2.9, say("fusion.cross_entropy.two_passes")),
@@ -293,7 +286,7 @@ add_rmsnorm = Exercise(
     bonus=[
         against_copy(added(rows(8192, 8192)), lambda x, residual, weight, eps: 4 * nbytes(x)),
     ],
-    mistakes=[divided_by_the_block, OF_X, *NORMS, all_zero("hard", SQUARED), several_launches],
+    mistakes=[divided_by_the_block, *RESIDUAL, *NORMS, all_zero("hard", SQUARED), several_launches],
 )
 
 cross_entropy = Exercise(

@@ -71,6 +71,8 @@ def nan_of_exp(trials: Sequence[GradedTrial]) -> str:
         if any(bool(out.isnan().any()) for _, out in results(trials, "ragged")):
             return ""  # there nothing overflows: the cause is another one
         right = [x[~nan.any(1)] for x, nan in pairs if len(x) == len(nan)]
+        if any(bool(out.isposinf().any()) for _, out in results(trials, "plain", "hard")):
+            return ""  # the sum is too small
         return NOT_THE_MAXIMUM if any(map(_overflow, right)) else OVERFLOWS
     masked = [bool(x.isinf().any()) for x in rows]
     if any(masked):
@@ -201,6 +203,15 @@ def rsqrt_of_mean(x: torch.Tensor, eps: float) -> torch.Tensor:
     return (mean_square(x) + eps).rsqrt()
 
 
+def weighted_by(of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Make the wrong formula in which of(normed row, weight) takes the place of their product."""
+
+    def wrong(x: torch.Tensor, weight: torch.Tensor, eps: float, residual: torch.Tensor | None = None) -> torch.Tensor:
+        return of(normed_by(rsqrt_of_mean)(x, torch.ones_like(weight), eps, residual), weight.double())
+
+    return wrong
+
+
 def loss_by(of_row: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
     """Make a cross-entropy loss from of_row(float32 logits (M, V), logits of the targets (M,))."""
     return lambda logits, target: of_row(logits.float(), logits.float().gather(1, target[:, None])[:, 0])
@@ -291,44 +302,91 @@ MASKED_ZERO = say("fusion.online_softmax.masked_positions_count")
 NO_CORRECTION = say("fusion.online_softmax.no_correction")
 BY_BLOCK = say("fusion.add_rmsnorm.divides_by_the_block")
 SQUARED = say("fusion.rmsnorm.squares_in_the_dtype_of_x")
-NORMS = [
-    Misconception(normed_by(factor), sentence, each=True)
-    for factor, sentence in (
-        (
-            lambda x, eps: 1 / (mean_square(x).sqrt() + eps),
-            say("fusion.rmsnorm.eps_outside_the_root"),
-        ),
-        (lambda x, eps: mean_square(x).rsqrt(), say("fusion.add_rmsnorm.no_eps")),
-        (
-            lambda x, eps: (x.square().sum(1, keepdim=True) + eps).rsqrt(),
-            say("fusion.rmsnorm.a_sum_not_a_mean"),
-        ),
-        (
-            lambda x, eps: 1 / (mean_square(x) + eps),
-            say("fusion.rmsnorm.no_root"),
-        ),
-        (
-            lambda x, eps: (x.square().sum(1, keepdim=True) / (x.shape[1] - 1) + eps).rsqrt(),
-            say("fusion.rmsnorm.one_less"),
-        ),
-        (
-            lambda x, eps: (mean_square(x) + eps * x.shape[1]).rsqrt(),
-            say("fusion.rmsnorm.eps_for_each_element"),
-        ),
-    )
-] + [
-    Misconception(
-        lambda x, weight, eps, residual=None: normed_by(rsqrt_of_mean)(x, torch.ones_like(weight), eps, residual),
-        say("fusion.rmsnorm.forgets_the_weights"),
-        each=True,
-    ),
-    Misconception(layer_norm, say("fusion.rmsnorm.the_layer_norm"), each=True),
-]
+NORMS = (
+    [
+        Misconception(normed_by(factor), sentence, each=True)
+        for factor, sentence in (
+            (
+                lambda x, eps: 1 / (mean_square(x).sqrt() + eps),
+                say("fusion.rmsnorm.eps_outside_the_root"),
+            ),
+            (lambda x, eps: mean_square(x).rsqrt(), say("fusion.add_rmsnorm.no_eps")),
+            (
+                lambda x, eps: (x.square().sum(1, keepdim=True) + eps).rsqrt(),
+                say("fusion.rmsnorm.a_sum_not_a_mean"),
+            ),
+            (
+                lambda x, eps: 1 / (mean_square(x) + eps),
+                say("fusion.rmsnorm.no_root"),
+            ),
+            (
+                lambda x, eps: (x.square().sum(1, keepdim=True) / (x.shape[1] - 1) + eps).rsqrt(),
+                say("fusion.rmsnorm.one_less"),
+            ),
+            (
+                lambda x, eps: (mean_square(x) + eps * x.shape[1]).rsqrt(),
+                say("fusion.rmsnorm.eps_for_each_element"),
+            ),
+            (lambda x, eps: (mean_square(x) + eps).sqrt(), say("fusion.rmsnorm.multiplied_by_the_root")),
+            (lambda x, eps: (x.mean(1, keepdim=True) + eps).rsqrt(), say("fusion.rmsnorm.not_squared")),
+            (lambda x, eps: (x.var(1, correction=0, keepdim=True) + eps).rsqrt(), say("fusion.rmsnorm.the_variance")),
+        )
+    ]
+    + [
+        Misconception([normed_by(factor) for factor in factors], sentence, each=True, strict=True)
+        for factors, sentence in (
+            (
+                [
+                    lambda x, eps: 1 / (x.abs().mean(1, keepdim=True) + eps),
+                    lambda x, eps: (x.abs().mean(1, keepdim=True) + eps).rsqrt(),
+                ],
+                say("fusion.rmsnorm.magnitudes"),
+            ),
+            (
+                [
+                    lambda x, eps: (x.mean(1, keepdim=True).square() + eps).rsqrt(),
+                    lambda x, eps: (x.sum(1, keepdim=True).square() / x.shape[1] + eps).rsqrt(),
+                ],
+                say("fusion.rmsnorm.squared_after_the_sum"),
+            ),
+        )
+    ]
+    + [
+        Misconception(weighted_by(of), sentence, each=True)
+        for of, sentence in (
+            (lambda x, weight: x, say("fusion.rmsnorm.forgets_the_weights")),
+            (lambda x, weight: x * (1 + weight), say("fusion.rmsnorm.one_more_than_the_weights")),
+            (lambda x, weight: x + weight, say("fusion.rmsnorm.adds_the_weights")),
+            (lambda x, weight: x / weight, say("fusion.rmsnorm.divided_by_the_weights")),
+        )
+    ]
+    + [Misconception(layer_norm, say("fusion.rmsnorm.the_layer_norm"), each=True)]
+)
 OF_X = Misconception(
     lambda x, residual, weight, eps: x.double() * weight.double() * rsqrt_of_mean(x.double() + residual.double(), eps),
     say("fusion.add_rmsnorm.normalises_x"),
     each=True,
 )
+RESIDUAL = [
+    OF_X,
+    Misconception(
+        lambda x, residual, weight, eps: normed_by(rsqrt_of_mean)(x, weight, eps) + residual.double(),
+        say("fusion.add_rmsnorm.adds_afterwards"),
+        each=True,
+    ),
+    Misconception(
+        lambda x, residual, weight, eps: normed_by(rsqrt_of_mean)(x, weight, eps),
+        say("fusion.add_rmsnorm.forgets_the_residual"),
+        each=True,
+    ),
+    Misconception(
+        lambda x, residual, weight, eps: (
+            normed_by(rsqrt_of_mean)(x, weight, eps, residual) + x.double() + residual.double()
+        ),
+        say("fusion.add_rmsnorm.adds_again"),
+        each=True,
+    ),
+]
 CROSS_ENTROPY = [
     *(
         Misconception(padded(2**k), say("fusion.cross_entropy.masked_positions_hold_0"), each=True)
@@ -373,6 +431,16 @@ CROSS_ENTROPY = [
         times=100,
     ),
     *(row_0(loss_by(lambda x, right: x.double().logsumexp(1) - right), name) for name in ("logits", "target")),
+    *(
+        Misconception(loss_by(of_row), sentence, each=True)
+        for of_row, sentence in (
+            (lambda x, right: x.double().logsumexp(1), say("fusion.cross_entropy.the_target_forgotten")),
+            (lambda x, right: right - x.double().logsumexp(1), say("fusion.cross_entropy.the_other_sign")),
+            (lambda x, right: (x.double().logsumexp(1) - right) / len(x), say("fusion.cross_entropy.the_mean")),
+            (lambda x, right: (right - x.double().logsumexp(1)).exp(), say("fusion.cross_entropy.the_probability")),
+            (lambda x, right: -(right - x.double().logsumexp(1)).exp(), say("fusion.cross_entropy.the_probability")),
+        )
+    ),
     Misconception(
         loss_by(lambda x, right: x.exp().sum(1).log() - right),
         say("fusion.cross_entropy.no_maximum"),
@@ -390,13 +458,53 @@ SIN_COS = [
         (lambda x, y: x.square().sin() + y.square().cos(), say("fusion.sin2_plus_cos2.of_the_squares")),
         (lambda x, y: x.sin().square() - y.cos().square(), say("fusion.sin2_plus_cos2.subtracted")),
         (lambda x, y: x.sin() + y.cos(), say("fusion.sin2_plus_cos2.not_squared")),
+        (lambda x, y: (x.sin() + y.cos()).square(), say("fusion.sin2_plus_cos2.squared_after_the_sum")),
+        (lambda x, y: x.sin() * y.cos(), say("fusion.sin2_plus_cos2.multiplied")),
     )
 ]
 BASE_2 = Misconception(
     lambda x: torch.softmax(x.double() * math.log(2), 1), say("fusion.softmax.powers_of_2"), each=True, times=100
 )
 NO_DIVISION = Misconception(divided_by(lambda x, p: torch.ones(())), say("fusion.softmax.no_division"), each=True)
+SOFTMAX = [
+    NO_DIVISION,
+    BASE_2,
+    Misconception(
+        [divided_by(lambda x, p, eps=10.0**-n: p.sum(1, keepdim=True) + eps) for n in range(3, 8)],
+        say("fusion.softmax.eps_in_the_sum"),
+        each=True,
+    ),
+    Misconception(
+        divided_by(lambda x, p: p.sum(1, keepdim=True).log()), say("fusion.softmax.the_logarithm_of_the_sum"), each=True
+    ),
+    Misconception(lambda x: x.double().log_softmax(1), say("fusion.softmax.the_logarithm_of_the_softmax"), each=True),
+    Misconception(
+        divided_by(lambda x, p: torch.tensor(float(x.shape[1]))), say("fusion.softmax.divided_by_the_length"), each=True
+    ),
+    Misconception(
+        [
+            lambda x, most=most: torch.softmax(x.double().clamp(max=most), 1)
+            for most in (10, 20, 30, 50, 60, 70, 80, 85, 88)
+        ],
+        say("fusion.softmax.logits_cut_off"),
+    ),
+]
 STORES_ONE = say("fusion.chain_bytes.one_store_a_kernel")
+GELUS = [
+    Misconception(lambda x, bias, of=of: of(x.double(), bias.double()), sentence, each=True)
+    for of, sentence in (
+        (lambda x, bias: F.gelu(x + bias, approximate="tanh"), say("fusion.bias_gelu.the_tanh_approximation")),
+        (lambda x, bias: (x + bias) * torch.sigmoid(1.702 * (x + bias)), say("fusion.bias_gelu.by_sigmoid")),
+        (lambda x, bias: F.silu(x + bias), say("fusion.bias_gelu.silu")),
+        (lambda x, bias: F.relu(x + bias), say("fusion.bias_gelu.relu")),
+        (
+            lambda x, bias: 0.5 * (x + bias) * (1 + torch.erf(x + bias)),
+            say("fusion.bias_gelu.the_root_of_2_forgotten"),
+        ),
+        (lambda x, bias: F.gelu(x) + bias, say("fusion.bias_gelu.the_bias_afterwards")),
+        (lambda x, bias: F.gelu(x), say("fusion.bias_gelu.forgets_the_bias")),
+    )
+]
 
 
 def by_row(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ from course_lib.criteria import (
     correct,
 )
 from course_lib.exercise import Case, Effort, Exercise
-from course_lib.exercises.cases import Drawing, against_copy
+from course_lib.exercises.cases import Drawing, against_copy, twice
 from course_lib.exercises.recomputation.cases import (
     dropped,
     dropped_at,
@@ -28,7 +28,6 @@ from course_lib.exercises.recomputation.cases import (
     normed,
     times,
     traffic,
-    twice,
 )
 from course_lib.exercises.recomputation.criteria import KeepsNothing
 from course_lib.exercises.recomputation.mistakes import (
@@ -36,11 +35,14 @@ from course_lib.exercises.recomputation.mistakes import (
     GELUS,
     GRADIENTS,
     LOGITS,
+    ONE_IN_A_TUPLE,
     RMSNORMS,
     SAME_MASK,
+    SCALES,
     SIGMOIDS,
     UPSIDE_DOWN,
     another_mask,
+    another_mask_forward,
     applied_once,
     cast_by_autograd,
     in_tensors,
@@ -103,7 +105,7 @@ sigmoid3 = Exercise(
     gates=GATES,
     criteria=[
         *correct("recomputation.sigmoid3", {"ragged": 1, "hard": 1}),
-        Correct("twice", 1, say("recomputation.twice.title")),
+        Correct("twice", 1, say("criteria.twice.title")),
         Saves(lambda x, dy: 0, 3, say("recomputation.sigmoid3.title_saves")),
         Launches(1, 1, phase=0),
         Launches(1, 1, phase=1),
@@ -115,6 +117,7 @@ sigmoid3 = Exercise(
         applied_once(*SIGMOIDS),
         FLOAT32,
         GRADIENTS,
+        ONE_IN_A_TUPLE,
         cast_by_autograd,
         saved_nothing,
         nan_if_hard(lambda: sigmoid3, say("recomputation.sigmoid3.an_exponential_that_overflows")),
@@ -148,7 +151,7 @@ recomputed_gelu = Exercise(
     gates=GATES,
     criteria=[
         *correct("recomputation.recomputed_gelu", {"ragged": 1, "hard": 2}),
-        Correct("twice", 1, say("recomputation.twice.title")),
+        Correct("twice", 1, say("criteria.twice.title")),
         Saves(lambda x, gate, dy: 0, 3, say("recomputation.recomputed_gelu.title_saves")),
         Launches(1, 1, phase=1),
         Traffic(times(8), 2, title=say("recomputation.recomputed_gelu.title_traffic")),
@@ -223,7 +226,7 @@ rmsnorm_backward = Exercise(
         Case("131 rows of 77", "ragged", normed(131, 77)),
         Case("3 rows of 1031", "ragged", normed(3, 1031)),
         Case("70 rows of 200, bfloat16", "ragged", normed(70, 200, torch.bfloat16)),
-        Case("many rows, float16", "hard", normed(301, 33, torch.float16)),
+        Case("1301 rows of 33, float16", "hard", normed(1301, 33, torch.float16)),
         Case("large rows, float16", "hard", normed(40, 300, torch.float16, scale=1000.0)),
         Case("128 rows of 2048", "performance", normed(128, 2048)),
         Case("128 rows of 1024, float16", "performance", normed(128, 1024, torch.float16)),
@@ -279,7 +282,7 @@ seeded_dropout = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 1),
-        Correct("twice", 1, say("recomputation.twice.title")),
+        Correct("twice", 1, say("criteria.twice.title")),
         Correct("probabilities", 1, say("recomputation.seeded_dropout.title_probabilities")),
         KeepsNothing(3),
         Traffic(times(4), 2),
@@ -291,6 +294,6 @@ seeded_dropout = Exercise(
         GRADIENTS,
         cast_by_autograd,
         saved_something(say("recomputation.seeded_dropout.a_mask_in_memory")),
-        applied_once(unscaled, another_mask),
+        applied_once(unscaled, *SCALES, another_mask, another_mask_forward),
     ],
 )

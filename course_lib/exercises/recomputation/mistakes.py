@@ -14,8 +14,8 @@ from torch.nn.functional import gelu, pad
 from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, passed_on
 from course_lib.exercise import Exercise, Trial
-from course_lib.exercises.misconceptions import Misconception, row_0
-from course_lib.exercises.recomputation.oracles import kept_elements, two_like_x
+from course_lib.exercises.misconceptions import OF_THE_OTHER, Misconception, row_0
+from course_lib.exercises.recomputation.oracles import drawn, kept_elements, two_like_x
 from course_lib.mistakes import MistakeMatcher, every, on_exception, torch_did
 
 
@@ -53,9 +53,7 @@ def of_the_other(oracle: Callable[..., Any], *names: str) -> Misconception:
 
         return wrong
 
-    return Misconception(
-        [mixed(names), *(mixed([name]) for name in names)], say("recomputation.twice.of_the_other"), place=1
-    )
+    return Misconception([mixed(names), *(mixed([name]) for name in names)], OF_THE_OTHER, place=1)
 
 
 FLOAT32 = on_exception("Expected dtype ['fp32', 'fp64']", say("recomputation.sigmoid3.float32"))
@@ -65,6 +63,9 @@ GRADIENTS = on_exception(
     "returned an incorrect number of gradients",
     say("recomputation.sigmoid3.number_of_gradients"),
 )
+
+
+ONE_IN_A_TUPLE = on_exception("must be Tensor, not tuple", say("recomputation.sigmoid3.one_in_a_tuple"))
 
 
 cast_by_autograd = torch_did(  # autograd casts where a gradient has another dtype than its tensor
@@ -168,6 +169,32 @@ def another_mask(trials: Sequence[Trial]) -> str:
         return ""
     nothing_dropped = all(torch.equal(dx != 0, c["dy"] != 0) for c, (_, dx) in pairs)
     return say(f"recomputation.seeded_dropout.{'no' if nothing_dropped else 'another'}_mask_backward")
+
+
+def another_mask_forward(trials: Sequence[GradedTrial]) -> str:
+    """Return a remark if forward scales what it keeps rightly, and keeps others than it should; else ""."""
+    numbers, others, first = (
+        [],
+        0.0,
+        math.inf,
+    )  # of elements that should be dropped and are kept, or the other way round
+    for t in trials:
+        for call, output in t.calls if t.difference else ():
+            if not two_like_x(output, call["x"]):
+                return ""
+            out, x, p = output[0].double().flatten(), call["x"].double().flatten(), call["p"]
+            kept, right = out != 0, kept_elements(call["x"], p, call["seed"]).flatten()
+            if not torch.allclose(out[kept], x[kept] / (1 - p), rtol=0.01):
+                return ""
+            wrong = (kept != right) & (x != 0)
+            if bool(wrong.any()):
+                numbers.append(drawn(len(x), call["seed"])[wrong] == p)
+                first = min(first, start := int(wrong.to(torch.int8).argmax()))
+                others = max(others, float(wrong[start:].double().mean()))
+    if not numbers:
+        return ""
+    which = "not_at_p" if all(map(torch.all, numbers)) else "other_numbers"
+    return say(f"recomputation.seeded_dropout.{'the_first_block_alone' if first > 100 and others > 0.1 else which}")
 
 
 def in_tensors(trials: Sequence[GradedTrial]) -> str:
@@ -297,6 +324,20 @@ GELUS = [
         say("recomputation.recomputed_gelu.density_without_its_root"),
     ),
     gelu_slip(
+        1, lambda x, gate, dy, F, density: dy * (F + x * density), say("recomputation.recomputed_gelu.no_gate_in_dx")
+    ),
+    gelu_slip(
+        1,
+        lambda x, gate, dy, F, density: dy * gate * (F - x * density),
+        say("recomputation.recomputed_gelu.the_other_sign"),
+    ),
+    gelu_slip(
+        1,
+        lambda x, gate, dy, F, density: dy * gate * (F + x * density * torch.exp(-x * x / 2)),
+        say("recomputation.recomputed_gelu.no_half_in_the_exponent"),
+    ),
+    gelu_slip(2, lambda x, gate, dy, F, density: dy * gate * F, say("recomputation.recomputed_gelu.the_gate_in_dgate")),
+    gelu_slip(
         2, lambda x, gate, dy, F, density: dy * F, say("recomputation.recomputed_gelu.the_gate_s_gradient_without_x")
     ),
 ]
@@ -324,6 +365,16 @@ def gradient_of_logits(
     return (p - torch.zeros_like(p).scatter_(1, target[:, None], 1)) * dloss.double()[:, None]
 
 
+def ones_in_blocks(block: int) -> Callable[..., torch.Tensor]:
+    """Make the wrong formula of dx that compares the target with the number of a column in its block."""
+
+    def wrong(x: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor) -> torch.Tensor:
+        p = torch.exp(x.double() - lse.double()[:, None])
+        return (p - (torch.arange(x.shape[1]) % block == target[:, None]).double()) * dloss.double()[:, None]
+
+    return wrong
+
+
 LOGITS = [
     logits_slip(lambda p, ones, dloss: p * dloss, say("recomputation.cross_entropy_backward.the_target_forgotten")),
     logits_slip(lambda p, ones, dloss: p - ones, say("recomputation.cross_entropy_backward.dloss_forgotten")),
@@ -343,6 +394,21 @@ LOGITS = [
             gradient_of_logits(x, target, lse.log(), dloss) if bool((lse > 0).all()) else None  # NaN is like every NaN
         ),
         say("recomputation.cross_entropy_backward.the_logarithm_of_lse"),
+    ),
+    Misconception(
+        lambda x, target, lse, dloss: gradient_of_logits(x, torch.arange(len(x)) % x.shape[1], lse, dloss),
+        say("recomputation.cross_entropy_backward.the_number_of_the_row"),
+        each=True,
+    ),
+    Misconception(
+        [ones_in_blocks(2**k) for k in range(5, 14)],
+        say("recomputation.cross_entropy_backward.the_number_in_the_block"),
+        each=True,
+        strict=True,
+    ),
+    logits_slip(lambda p, ones, dloss: (ones - p) * dloss, say("recomputation.cross_entropy_backward.the_other_sign")),
+    logits_slip(
+        lambda p, ones, dloss: (p + ones) * dloss, say("recomputation.cross_entropy_backward.the_target_added")
     ),
     *(row_0(gradient_of_logits, name) for name in ("x", "target", "lse", "dloss")),
 ]
@@ -381,6 +447,21 @@ RMSNORMS = [
         say("recomputation.rmsnorm_backward.rstd_taken_as_constant"),
     ),
     norm_slip(
+        0,
+        lambda n, g, rstd, x, dy, weight: rstd * (g + n * along_rows(g * n)),
+        say("recomputation.rmsnorm_backward.the_other_sign"),
+    ),
+    norm_slip(
+        0,
+        lambda n, g, rstd, x, dy, weight: g - n * along_rows(g * n),
+        say("recomputation.rmsnorm_backward.rstd_forgotten"),
+    ),
+    norm_slip(
+        0,
+        lambda n, g, rstd, x, dy, weight: rstd * (g - x * along_rows(g * n)),
+        say("recomputation.rmsnorm_backward.x_for_n"),
+    ),
+    norm_slip(
         1,
         lambda n, g, rstd, x, dy, weight: (dy * x).sum(0),
         say("recomputation.rmsnorm_backward.dweight_of_rows_that_are_not_normed"),
@@ -408,3 +489,16 @@ SAME_MASK = Misconception(
     [one_block_for_all(2**k) for k in range(7, 13)],
     say("recomputation.seeded_dropout.the_same_mask_in_every_block"),
 )
+
+SCALES = [
+    Misconception(
+        lambda x, p, seed, dy, factor=factor: x.double() * kept_elements(x, p, seed) * factor(p) if p else None,
+        sentence,
+        each=True,
+    )
+    for factor, sentence in (
+        (lambda p: 1 / p, say("recomputation.seeded_dropout.divided_by_p")),
+        (lambda p: 1 - p, say("recomputation.seeded_dropout.multiplied")),
+    )
+]
+"""Slips in the factor of seeded_dropout."""

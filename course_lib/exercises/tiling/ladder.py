@@ -71,6 +71,13 @@ def one_apart(a: torch.Tensor) -> torch.Tensor | None:
 
 
 SUMS = sum_budget(lambda a: a.double().abs().sum(1), lambda a: a.shape[1])
+
+
+def packed(a: torch.Tensor) -> torch.Tensor:
+    """Sum rows that are taken to follow one another."""
+    return a.as_strided(a.shape, (a.shape[1], 1)).double().sum(1)
+
+
 row_sums = Exercise(
     id="tiling.row_sums",
     signature="row_sums(a: (M, K), column stride 1) -> (M,) float32",
@@ -104,6 +111,8 @@ row_sums = Exercise(
                 (first_block, range(4, 11), say("tiling.row_sums.the_first_block_alone")),
             )
         ),
+        Misconception(lambda a: a.double().mean(1), say("tiling.row_sums.the_mean"), sums, each=True),
+        Misconception(packed, say("tiling.row_sums.packed_rows"), sums),
         Misconception(one_apart, say("tiling.row_sums.one_element_apart"), sums, each=True),
         added_in_float16(SUMS, say("tiling.row_sums.adds_in_float16"), axis=1),
         on_race(say("tiling.row_sums.one_sum_of_several")),

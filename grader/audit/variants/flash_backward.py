@@ -19,13 +19,14 @@ SIZES, VIEWS, HALF_IN, ONCE, DENSE = (
     "traffic.performance",
     "coalesced.load.performance",
 )
-RAGGED, CAUSAL, NOTHING, HARD, HALF, SCALE = (
+RAGGED, CAUSAL, NOTHING, HARD, HALF, SCALE, TWICE = (
     "correct.ragged",
     "correct.causal",
     "correct.nothing",
     "correct.hard",
     "correct.half",
     "correct.scale",
+    "correct.twice",
 )
 FOUR, THREE, DIAGONAL, BITS, Q_READ, K_READ, TABLE = (
     "dot_flops.performance",
@@ -301,6 +302,10 @@ WRONG = [
     wrong("flash_attention", "an accumulator in half precision", [HALF], ("        m = m_new\n", "        acc = acc.to(v.dtype).to(tl.float32)\n        m = m_new\n")),
     wrong("flash_attention", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634")),
     wrong("flash_attention", "TF32 forward", [RAGGED, BOTH_CAUSAL, HARD], TF32),
+    wrong("flash_attention", "what forward keeps on the class", [TWICE], ("ctx.save_for_backward(q, k, v, o, lse)\n        ctx.is_causal, ctx.scale = is_causal, scale", "FlashAttention.kept = q, k, v, o, lse, is_causal, scale"), ("q, k, v, o, lse = ctx.saved_tensors", "q, k, v, o, lse, is_causal, scale = FlashAttention.kept"), ("ctx.is_causal, ctx.scale\n        dk", "is_causal, scale\n        dk")),
+    wrong("flash_attention", "causal and scale in globals", [TWICE], ("ctx.is_causal, ctx.scale = is_causal, scale", "global causal_of_last, scale_of_last\n        causal_of_last, scale_of_last = is_causal, scale"), ("ctx.is_causal, ctx.scale\n        dk", "causal_of_last, scale_of_last\n        dk")),
+    wrong("flash_attention", "the scale on the class", [TWICE], ("ctx.is_causal, ctx.scale = is_causal, scale", "ctx.is_causal = is_causal\n        FlashAttention.scale = scale"), ("ctx.is_causal, ctx.scale\n        dk", "ctx.is_causal, FlashAttention.scale\n        dk")),
+    wrong("flash_attention", "lse on the class", [TWICE], ("ctx.save_for_backward(q, k, v, o, lse)", "ctx.save_for_backward(q, k, v, o)\n        FlashAttention.lse = lse"), ("q, k, v, o, lse = ctx.saved_tensors", "q, k, v, o = ctx.saved_tensors\n        lse = FlashAttention.lse")),
     # -------------------- longest_context
     wrong("longest_context", "o is not kept", [FLASH_TOKENS, TOKENS], ("(4 * head_dim * itemsize + 4)", "(3 * head_dim * itemsize + 4)")),
     wrong("longest_context", "no lse", [FLASH_TOKENS, TOKENS], ("(4 * head_dim * itemsize + 4)", "4 * head_dim * itemsize")),
@@ -345,6 +350,8 @@ HONEST = [
     honest("dq", "keys from last to first", ("        offs_n = j + tl.arange(0, BLOCK_N)", "        offs_n = start + (tl.cdiv(stop - start, BLOCK_N) * BLOCK_N - BLOCK_N) - (j - start) + tl.arange(0, BLOCK_N)")),
     honest("flash_attention", "a function", ("class FlashAttention(torch", "class Own(torch"), ("dk, dv, None, None\n        ### END SOLUTION", "dk, dv, None, None\n        ### END SOLUTION\n\n\ndef FlashAttention(q, k, v, is_causal=False, scale=None):\n    return Own.apply(q, k, v, is_causal, scale)")),
     honest("flash_attention", "dq first", ("        dk, dv = dkdv(*given)\n        return dq(*given), dk, dv, None, None", "        first = dq(*given)\n        return first, *dkdv(*given), None, None")),
+    honest("flash_attention", "one object on ctx", ("ctx.save_for_backward(q, k, v, o, lse)\n        ctx.is_causal, ctx.scale = is_causal, scale", "ctx.save_for_backward(q, k, v, o, lse)\n        ctx.options = dict(is_causal=is_causal, scale=scale)"), ("ctx.is_causal, ctx.scale\n        dk", "*ctx.options.values()\n        dk")),
+    honest("flash_attention", "one buffer of delta for all calls of a size", ("    @staticmethod\n    def backward", "    buffers = {}\n\n    @staticmethod\n    def backward"), ("        given = q, k", "        FlashAttention.buffers[lse.shape] = delta(o, do)\n        given = q, k"), ("lse, delta(o, do),", "lse, FlashAttention.buffers[lse.shape],")),
     honest("flash_attention", "larger tiles forward", ("BLOCK_M=128, BLOCK_N=64", "BLOCK_M=128, BLOCK_N=128")),
     honest("longest_context", "a closed form", source="""import math
 
