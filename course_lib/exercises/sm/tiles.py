@@ -142,7 +142,7 @@ warp_tile_bytes = Exercise(
         fetches(_whole_at_edges, say("sm.warp_tile_bytes.whole_at_edges"), 1),
         fetches(_threads_whole_at_edges, say("sm.warp_tile_bytes.whole_at_edges"), 2),
         fetches(lambda **case: three_levels(**case)[1], say("sm.warp_tile_bytes.once_for_a_warp"), 2),
-        fetches(lambda **case: three_levels(**case | {"itemsize": 1}), say("sm.warp_tile_bytes.numbers")),
+        fetches(lambda **case: three_levels(**{**case, "itemsize": 1}), say("sm.warp_tile_bytes.numbers")),
         *(
             fetches(lambda tile, bk, itemsize, of=of, **_: of(*tile) * bk * itemsize, says, 0)
             for of, says in (
