@@ -257,7 +257,7 @@ UPDATES = [
             ("divided_in_each_step", divided),
             ("multiplied_by_the_new_maximum", by_the_new_maximum),
             ("multiplied_by_the_tile", by_the_tile),
-            ("multiplied_behind", rescaled_behind(True, True)),
+            ("the_last_tile_alone", rescaled_behind(True, True)),
             ("multiplied_behind", rescaled_behind(True, False)),
             ("multiplied_behind", rescaled_behind(False, True)),
         )

@@ -23,8 +23,8 @@ def one_query(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | 
     """Compute attention of q (B, Hq, D) over k and v (B, Hkv, n, D), in float64."""
     B, H, D = q.shape
     rows = q.double().view(B, k.shape[1], -1, D)
-    scores = rows @ k.double().mT * (D**-0.5 if scale is None else scale)
-    return (torch.softmax(scores, -1) @ v.double()).view(B, H, D)
+    times = D**-0.5 if scale is None else scale
+    return (torch.softmax(rows @ k.double().mT * times, -1) @ v.double()).view(B, H, D)
 
 
 def dealt_out(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

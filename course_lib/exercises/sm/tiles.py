@@ -75,6 +75,11 @@ def _one_k(tile, warp_tile, thread_tile, bk, itemsize):
     return three_levels(tile, warp_tile, thread_tile, 1, itemsize)
 
 
+def _numbers(tile, warp_tile, thread_tile, bk, itemsize):
+    """Numbers are counted, not bytes."""
+    return three_levels(tile, warp_tile, thread_tile, bk, 1)
+
+
 def _by_area(tile, warp_tile, thread_tile, bk, itemsize):
     """The parts are counted by area."""
     (M, N), (m, n) = tile, warp_tile
@@ -142,7 +147,7 @@ warp_tile_bytes = Exercise(
         fetches(_whole_at_edges, say("sm.warp_tile_bytes.whole_at_edges"), 1),
         fetches(_threads_whole_at_edges, say("sm.warp_tile_bytes.whole_at_edges"), 2),
         fetches(lambda **case: three_levels(**case)[1], say("sm.warp_tile_bytes.once_for_a_warp"), 2),
-        fetches(lambda **case: three_levels(**{**case, "itemsize": 1}), say("sm.warp_tile_bytes.numbers")),
+        fetches(_numbers, say("sm.warp_tile_bytes.numbers")),
         *(
             fetches(lambda tile, bk, itemsize, of=of, **_: of(*tile) * bk * itemsize, says, 0)
             for of, says in (

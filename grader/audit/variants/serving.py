@@ -48,6 +48,7 @@ CACHE = [
     wrong("kv_cache", "a long prompt from slot 0", [LONG], ("(self.length + skip) % self.slots", "self.length % self.slots")),
     wrong("kv_cache", "one slot for the last", [RAGGED, RING, LONG, FULL, BUFFERS], ("n = min(self.length, self.slots)", "n = min(self.length, self.slots - 1)")),
     wrong("kv_cache", "the length stops at the slots", [RING, LONG, FULL, BUFFERS], ("self.length += new", "self.length = min(self.length + new, self.slots)")),
+    wrong("kv_cache", "the last slot for all", [RING, LONG, FULL, BUFFERS], (BODY, "        for t in range(new):\n            slot = min(self.length + t, self.slots - 1)\n            self.k[:, :, slot], self.v[:, :, slot] = k[:, :, t], v[:, :, t]\n        self.length += new\n")),
     wrong("kv_cache", "nothing goes to the beginning", [RING, LONG], ("            cache[:, :, : new - skip - first] = x[:, :, skip + first :]\n", "")),
     wrong("kv_cache", "writes all old tokens again", [MOVES, FULL, BUFFERS], ("            cache[:, :, : new - skip - first] = x[:, :, skip + first :]\n", "            cache[:, :, : new - skip - first] = x[:, :, skip + first :]\n            cache.copy_(cache.clone())\n"), tells="262,144 bytes"),
     wrong("kv_cache", "twice the slots", [BUFFERS], ("torch.empty(2, B, Hkv, slots, D", "torch.empty(2, B, Hkv, 2 * slots, D")),
