@@ -402,6 +402,11 @@ print(prove(copied, torch.ones(5, 70)).outcome, *asked, sep="\\n")
 """
 
 
+def test_what_one_proof_asks_z3_says_nothing_to_another():
+    one, other = (solver.Translation(True, {})._number("n") for _ in range(2))
+    assert one.ctx is not other.ctx
+
+
 def test_a_proof_asks_the_same_in_each_process(tmp_path):
     """Python's hashes differ from one process to the next, and z3 may give up on what is asked in another order."""
     script = tmp_path / "asked.py"

@@ -39,6 +39,8 @@ class Translation:
 
     def __init__(self, linear: bool, programs: Mapping[str, SizeFormula]):
         self.linear, self._programs = linear, programs
+        # trap: in a context that several share, z3 may give up, or not, by what was asked before, and by when Python frees it
+        self._context = z3.Context()
         self._atoms: dict[Atom, Any] = {}
         self._products: dict[Monomial, Any] = {}
         self._quotients: dict[tuple[SizeFormula, SizeFormula], tuple[Any, Any]] = {}
@@ -61,7 +63,7 @@ class Translation:
         terms += definitions.values()
         # without its tactics z3 says in a hundredth of the time what it can say at all
         for make, most in ((z3.SimpleSolver, effort // 10), (z3.Solver, effort)):
-            solver = make()
+            solver = make(ctx=self._context)
             solver.set("rlimit", most)
             solver.add(*terms)
             result = z3.Solver.check(solver)
@@ -80,7 +82,7 @@ class Translation:
         happens, model = self.ask([*conditions, formulas.at_most(total, most)])
         if model is None:
             return None, happens is False
-        return {name: model.eval(z3.Int(name), model_completion=True).as_long() for name in names}, True
+        return {name: model.eval(self._number(name), model_completion=True).as_long() for name in names}, True
 
     def happens(self, condition: Condition, model: Any) -> bool:
         """Whether a condition holds in a model, as far as that tells."""
@@ -96,26 +98,28 @@ class Translation:
     def _truth(self, condition: Condition) -> Any:
         match condition.kind:
             case "and":
-                return z3.And([self._condition(part) for part in condition.parts])
+                return z3.And([self._condition(part) for part in condition.parts], self._context)
             case "or":
-                return z3.Or([self._condition(part) for part in condition.parts])
+                return z3.Or([self._condition(part) for part in condition.parts], self._context)
             case "not":
                 return z3.Not(self._condition(condition.parts[0]))
         assert condition.formula is not None
         if (bounds := _of_a_power(condition.formula, condition.kind)) is not None:
             of, low, high = bounds
             n = self._formula(of)
-            return z3.And(*([n >= low] if low is not None else []), *([n <= high] if high is not None else []))
+            return z3.And(
+                [*([n >= low] if low is not None else []), *([n <= high] if high is not None else [])], self._context
+            )
         number = self._formula(condition.formula)
         return number <= 0 if condition.kind == "<=" else number == 0
 
     def _formula(self, formula: SizeFormula) -> Any:
         terms = [self._term(monomial, factor) for monomial, factor in formula.terms.items()]
-        return z3.Sum(terms) if len(terms) > 1 else terms[0] if terms else z3.IntVal(0)
+        return z3.Sum(terms) if len(terms) > 1 else terms[0] if terms else z3.IntVal(0, self._context)
 
     def _term(self, monomial: Monomial, factor: int) -> Any:
         if not monomial:
-            return z3.IntVal(factor)
+            return z3.IntVal(factor, self._context)
         product = self._product(monomial)
         return product if factor == 1 else factor * product
 
@@ -134,7 +138,7 @@ class Translation:
         return known[key]
 
     def _number(self, name: str) -> Any:
-        return z3.Int(name)
+        return z3.Int(name, self._context)
 
     def _define(self, *terms: Any) -> None:
         for term in terms:
@@ -145,7 +149,7 @@ class Translation:
         factors = [self._product((atom,)) for atom in monomial]
         if not self.linear:
             return z3.Product(factors)
-        sorts = [z3.IntSort()] * (len(factors) + 1)
+        sorts = [z3.IntSort(self._context)] * (len(factors) + 1)
         made: Any = z3.Function(f"product of {len(factors)}", *sorts)(*factors)
         if formulas.never_negative(SizeFormula({monomial: 1})):
             self._define(made >= 0)

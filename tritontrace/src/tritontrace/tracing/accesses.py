@@ -487,9 +487,8 @@ class Accesses:
 
     def settle(self) -> None:
         """Bring `counted`, and the counts of regions, up to date."""
-        for what, rows in self._uncounted.items():
-            self._add_up(what, rows)
-        self._uncounted.clear()
+        while self._uncounted:
+            self._add_up(*self._uncounted.popitem())
 
     def _add_up(self, what: CountedAlike, rows: list[np.ndarray]) -> None:
         at, tensor, region, shape, times = what
