@@ -641,3 +641,19 @@ def test_maxima_and_nan():
     np.testing.assert_array_equal(SCANS["arith.minnumf"](x[:1, 1:], 1, "f32"), [[NAN, 3, 2]])
     np.testing.assert_array_equal(SCANS["arith.minimumf"](x[:1], 1, "f32"), [[1, NAN, NAN, NAN]])
     assert REDUCTIONS["arith.maxnumf"](np.broadcast_to(np.float32([[2]]), (1, 8)), 1, "f32").tolist() == [2]
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_few_halves_are_converted_as_many_are(element):
+    """numpy converts few, torch many: to the same bits, of NaNs too."""
+    codes = np.arange(1 << 16, dtype=np.uint16).view(np.int16)
+    numbers = operations.from_memory(codes, element)
+    between = (numbers.view(np.uint32) + np.uint32(0x1001)).view(np.float32)
+    with np.errstate(all="ignore"):
+        for convert, values in (
+            (operations.from_memory, codes),
+            (operations.to_memory, between),
+            (operations.rounded, between),
+        ):
+            few = np.concatenate([convert(part, element) for part in np.split(values, 1 << 10)])
+            assert few.tobytes() == convert(values, element).tobytes()

@@ -54,7 +54,24 @@ class Lanewise:
 # ----------------------------------------------------------------------------------------------------- how values are held
 
 _HALVED = {"f16": torch.Tensor.half, "bf16": torch.Tensor.bfloat16}  # faster than `to` on small blocks
+_FEW = 1 << 10  # values that numpy has converted before torch begins
 _KEPT = {"f16": 0xFFFFE000, "bf16": 0xFFFF0000}  # of the bits of a float32 NaN
+
+
+def _halves(values: Array, element: str) -> Array:
+    """The bits of float32 numbers rounded to a half precision; of NaNs, those of some NaN."""
+    if element == "f16" and values.size <= _FEW:
+        return values.astype(np.float16).view(np.int16)
+    return _HALVED[element](as_tensor(values)).view(torch.int16).numpy()
+
+
+def _of_halves(bits: Array, element: str) -> Array:
+    """The float32 numbers of such bits."""
+    if bits.size > _FEW:
+        return as_tensor(bits).view(HALF[element]).float().numpy()
+    if element == "f16":
+        return bits.view(np.float16).astype(np.float32)
+    return (bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
 def rounded(values: Array, element: str) -> Array:
@@ -64,7 +81,7 @@ def rounded(values: Array, element: str) -> Array:
     values = numerics.to_odd(values)
     if element in FP8:
         return _fp8_numbers(element, False).take(numerics.upper_half(values))
-    result = _HALVED[element](as_tensor(values)).float().numpy()
+    result = _of_halves(_halves(values, element), element)
     return _with_the_nans_of(values, result, element) if has_nan(values) else result
 
 
@@ -96,7 +113,7 @@ def to_memory(values: Array, element: str) -> Array:
     if element in FP8:
         return _fp8_codes(element).take(values.view(np.uint32) >> 16)
     if element in HALF:
-        bits = _HALVED[element](as_tensor(values)).view(torch.int16).numpy()
+        bits = _halves(values, element)
         if has_nan(values):
             nan, wide = np.isnan(values), values.view(np.uint32)
             half = wide >> 16 if element == "bf16" else (wide >> 16 & 0x8000) | 0x7C00 | (wide >> 13 & 0x3FF)
@@ -110,7 +127,7 @@ def from_memory(bits: Array, element: str) -> Array:
     if element in FP8:
         return _fp8_values(element).take(bits.view(np.uint8))
     if element in HALF:
-        values = as_tensor(bits).view(HALF[element]).float().numpy()
+        values = _of_halves(bits, element)
         if element == "f16" and has_nan(values):  # those that signal would be quiet now
             nan, half = np.isnan(values), bits.view(np.uint16).astype(np.uint32)
             values.view(np.uint32)[nan] = ((half & 0x8000) << 16 | 0x7F800000 | (half & 0x3FF) << 13)[nan]

@@ -6,7 +6,7 @@ an operation that needs every lane.
 
 from __future__ import annotations
 
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from math import prod
 from typing import Any
 
@@ -70,8 +70,9 @@ class Sum:
         return sum(others, start=first)
 
 
+@lru_cache(4096)
 def _joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of two blocks together. numpy asks in a slower way, and most are alike."""
+    """The shape of two blocks together. numpy asks in a slower way, and a loop asks for the same ones at each step."""
     return one if one == other else np.broadcast_shapes(one, other)
 
 

@@ -34,4 +34,6 @@ def wraps(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 
 
 def _most(values: np.ndarray) -> int:
+    if values.size == 1:  # mostly: a number of the program
+        return abs(values.item())
     return max(int(values.max(initial=0)), -int(values.min(initial=0)))
