@@ -589,9 +589,9 @@ check("flash_backward.dq", dq)
 #
 # `FlashAttention.apply(q, k, v, is_causal=False, scale=None)` returns o. Its backward returns gradients of q, k and v,
 # and None for each other argument. Full marks require
-# * right results for any sizes, any leading dimensions and a scale other than 1 / √D ({{correct.ragged}}), and for
-#   views ({{correct.strided}}), and that torch neither copies these views nor does any other work
-#   ({{kernels_alone.strided}}),
+# * right results for any sizes, any leading dimensions and a scale other than 1 / √D, also if the function is applied to
+#   other inputs before backward, as in a model with several layers ({{correct.ragged}}), and for views
+#   ({{correct.strided}}), and that torch neither copies these views nor does any other work ({{kernels_alone.strided}}),
 # * right results for causal attention, also with Nq ≠ Nk and queries that see nothing ({{correct.causal}}), for large,
 #   rising and low scores ({{correct.hard}}), and for half precision ({{correct.half}}),
 # * that the backward pass reads only q, k, v, o and *one* float32 for each query of what the forward pass had

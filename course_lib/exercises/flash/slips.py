@@ -41,7 +41,7 @@ def under(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor, scale: float | N
 
 
 def scored(
-    v, q=None, k=None, s=None, causal=False, scale=None, window=None, splits=None
+    v, q=None, k=None, s=None, causal=False, scale=None, window=None, splits=None, **_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute scores (..., Nq, Nk) in float64, -inf where a query does not see a key; return them and the values (..., Nk, D) of each
     head."""

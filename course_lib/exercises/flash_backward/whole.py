@@ -12,7 +12,7 @@ from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed
 from course_lib.criteria.costs import MIN_PROGRAMS
 from course_lib.exercise import Case, Effort, Exercise
-from course_lib.exercises.cases import BF16, FP16, FP32, operations
+from course_lib.exercises.cases import BF16, FP16, FP32, operations, twice
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
 from course_lib.exercises.flash.mistakes import OF_O, OVERFLOW, ROUNDED_ACCUMULATOR, looks_like_tf32
 from course_lib.exercises.flash_backward.cases import both, with_dy
@@ -26,6 +26,7 @@ from course_lib.exercises.flash_backward.criteria import (
 )
 from course_lib.exercises.flash_backward.mistakes import atomics, like_tf32, mistakes_of, swapped
 from course_lib.exercises.flash_backward.oracles import result, result_budget
+from course_lib.exercises.recomputation.mistakes import if_applied_to_others
 from course_lib.mistakes import on_exception
 
 
@@ -54,6 +55,7 @@ flash_attention = Exercise(
         Case("no leading dimension, a scale of 0.4", "ragged", both(140, 150, 16, lead=(), scale=0.4)),
         Case("no leading dimension, a scale of 0", "ragged", both(160, 130, 16, lead=(), scale=0.0)),
         Case("128 queries, 64 keys, heads of 128, float16", "ragged", both(128, 64, 128, lead=(1, 1))),
+        Case("other inputs before backward", "ragged", twice(both(20, 40, 16, scale=0.4), causal=True, scale=0.2)),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", both(40, 33, 16, lead=(2, 3), layout="heads", do="heads")),
         Case("by columns, after o.sum()", "strided", with_dy(by_columns(heads(30, 40, 16)), "one number")),
         Case("one k and v for 3 heads", "strided", with_dy(one_of_each_head(heads(30, 40, 16, lead=()), 3))),
@@ -117,6 +119,7 @@ flash_attention = Exercise(
             "takes 2 positional arguments but 3 were given", say("flash_backward.flash_attention.two_results")
         ),
         on_exception("takes no arguments", say("flash_backward.flash_attention.autograd_of_the_slow_one")),
+        if_applied_to_others,
         OVERFLOW,
         *OF_O,
         ROUNDED_ACCUMULATOR,

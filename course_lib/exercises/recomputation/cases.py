@@ -38,19 +38,6 @@ def dropped_at(shape: Sequence[int], element: int, seed: int):
     return draw
 
 
-def twice(
-    draw: Callable[[torch.Generator], dict[str, Any]], **others: Any
-) -> Callable[[torch.Generator], dict[str, Any]]:
-    """Extend `draw` with `between`, the inputs of another application that is made before the way back: tensors like the first ones, drawn
-    anew, and the same numbers but for `others`."""
-
-    def drawn(g: torch.Generator) -> dict[str, Any]:
-        *inputs, _dy = (draw(g) | others).values()
-        return {"between": inputs} | draw(g)
-
-    return drawn
-
-
 def logits(
     M: int, V: int, dtype: torch.dtype = torch.float32, *, scale: float = 3.0, mean: float = 0.0, ban: float = 0.0
 ):

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 from course_lib.catalogue import say
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
 from course_lib.exercise import Case, Effort, Exercise
-from course_lib.exercises.cases import Drawing, against_copy
+from course_lib.exercises.cases import Drawing, against_copy, twice
 from course_lib.exercises.recomputation.cases import (
     dropped,
     dropped_at,
@@ -17,7 +17,6 @@ from course_lib.exercises.recomputation.cases import (
     normed,
     times,
     traffic,
-    twice,
 )
 from course_lib.exercises.recomputation.criteria import KeepsNothing
 from course_lib.exercises.recomputation.mistakes import (

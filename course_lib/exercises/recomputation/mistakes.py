@@ -58,6 +58,12 @@ def of_the_other(oracle: Callable[..., Any], *names: str) -> Misconception:
     )
 
 
+def if_applied_to_others(trials: Sequence[GradedTrial]) -> str:
+    """Return a remark if all that is wrong is wrong where another application was made before the way back; else ""."""
+    wrong = [t for t in trials if t.difference]
+    return say("recomputation.twice.only_then") if wrong and all("between" in t.inputs[-1] for t in wrong) else ""
+
+
 FLOAT32 = on_exception("Expected dtype ['fp32', 'fp64']", say("recomputation.sigmoid3.float32"))
 
 

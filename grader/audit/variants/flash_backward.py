@@ -271,6 +271,7 @@ WRONG = [
     wrong("flash_attention", "causal forward alone", [BOTH_CAUSAL, NINE], ("ctx.is_causal, ctx.scale\n        dk", "False, ctx.scale\n        dk")),
     wrong("flash_attention", "causal backward alone", [BOTH_CAUSAL, NINE], ("flash_attention_forward(q, k, v, is_causal, scale)", "flash_attention_forward(q, k, v, False, scale)")),
     wrong("flash_attention", "a scale of 0 taken for none", [RAGGED], ("D**-0.5 if scale is None else scale", "scale or D**-0.5")),
+    wrong("flash_attention", "is_causal and scale on the class", [RAGGED], ("ctx.is_causal, ctx.scale = ", "FlashAttention.last = "), ("ctx.is_causal, ctx.scale\n        dk", "*FlashAttention.last\n        dk")),
     wrong("flash_attention", "delta from sums in float16", [HALF], source=solution_cell("flash_backward.delta").replace("BLOCK_D).to(tl.float32)", "BLOCK_D)") + solution_cell("flash_backward.flash_attention")),
     wrong("flash_attention", "the scale is lost on the way", [RAGGED], ("ctx.is_causal, ctx.scale\n        dk", "ctx.is_causal, None\n        dk")),
     wrong("flash_attention", "gradients in another order", [PLAIN], ("return dq(*given), dk, dv, None, None", "return dq(*given), dv, dk, None, None")),

@@ -762,6 +762,7 @@ def autotuned(block: str, *blocks: int) -> list[tuple[str, str]]:
 
 
 HONEST = [
+    honest("seeded_dropout", "tl.random.rand", ("tl.rand(seed, i)", "tl.random.rand(seed, i)")),
     honest("sigmoid3", "autotuned", *autotuned("meta['BLOCK']", 512, 2048)),
     wrong(
         "sigmoid3",
