@@ -172,16 +172,16 @@ class Traffic(ParallelWork):
     def _stored_again(self, trial: Trial) -> Finding | None:
         """Return a finding on elements of results, or of buffers as large, that are stored more than once. Atomics of several programs,
         which add up, are none; those of one program in a loop are."""
-        needed, again, each, stores = sum(x.nbytes for x in _results(trial)), 0.0, [0], list[Access]()
+        needed, again, each, stores = sum(x.nbytes for x in _results(trial)), 0.0, [0.0], list[Access]()
         for launch in trial.evidence.launches:
-            each.append(0)
+            each.append(0.0)
             for f in launch.footprints:
                 once, own = f.written_distinct_bytes, [a for a in launch.accesses if a.tensor == f.tensor]
                 if not is_result(f.tensor) and (not is_made(f.tensor) or 2 * once < needed):  # smaller ones are flags
                     continue
                 stored = sum(a.bytes * _in_turns(a, launch) for a in own)
                 again += max(0, stored - once)
-                each[-1] += min(stored, once) * is_result(f.tensor)
+                each[-1] += min(once, sum(a.bytes for a in own if a.op == "store")) * is_result(f.tensor)
                 stores += [a for a in own if a.op != "load" and (is_result(f.tensor) or stored > once)]
         again += max(0, sum(each) - max(needed, *each))  # in several launches
         stored, allowed = needed + again, self.at_most * needed
