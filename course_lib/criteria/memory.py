@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from course_lib.catalogue import say
+from course_lib.criteria.copies import is_made
 from course_lib.criteria.costs import (
     MIN_PROGRAMS,
     CostCriterion,
@@ -169,11 +170,21 @@ class Traffic(ParallelWork):
         )
 
     def _stored_again(self, trial: Trial) -> Finding | None:
-        """Return a finding on stores to results of more bytes than these have; atomics, which add up, are none."""
-        stores = [a for a in accesses([trial], "store") if a.op == "store" and is_result(a.tensor)]
-        sizes = {f.tensor: f.nbytes for f in footprints([trial]) if f.tensor in {a.tensor for a in stores}}
-        stored, needed = sum(a.bytes for a in stores), sum(sizes.values())
-        allowed = self.at_most * needed
+        """Return a finding on elements of results, or of buffers as large, that are stored more than once. Atomics of several programs,
+        which add up, are none; those of one program in a loop are."""
+        needed, again, each, stores = sum(x.nbytes for x in _results(trial)), 0.0, [0.0], list[Access]()
+        for launch in trial.evidence.launches:
+            each.append(0.0)
+            for f in launch.footprints:
+                once, own = f.written_distinct_bytes, [a for a in launch.accesses if a.tensor == f.tensor]
+                if not is_result(f.tensor) and (not is_made(f.tensor) or 2 * once < needed):  # smaller ones are flags
+                    continue
+                stored = sum(a.bytes * _in_turns(a, launch) for a in own)
+                again += max(0, stored - once)
+                each[-1] += min(once, sum(a.bytes for a in own if a.op == "store")) * is_result(f.tensor)
+                stores += [a for a in own if a.op != "load" and (is_result(f.tensor) or stored > once)]
+        again += max(0, sum(each) - max(needed, *each))  # in several launches
+        stored, allowed = needed + again, self.at_most * needed
         if stored <= allowed:
             return None
         spent = Spent(
@@ -215,6 +226,12 @@ class Traffic(ParallelWork):
             times=rounded(max(reads, writes)),
             lines=_lines(a for a in accesses([trial], op) if a.tensor == worst.tensor),
         )
+
+
+def _in_turns(access: Access, launch: Launch) -> float:
+    """The share of an access that stores what nobody else adds to: of atomics, what a program does after its first one."""
+    shares = {"load": 0.0, "store": 1.0, "atomic": 1 - launch.programs / max(launch.programs, access.instructions, 1)}
+    return shares[access.op]
 
 
 def _lines(moves: Iterable[Access]) -> list[str]:
@@ -292,7 +309,7 @@ class BuffersBelow(CostCriterion):
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
-        group = [t for t in group if self.limit(**t.inputs[-1]) >= _float32_bytes(t.evidence.outputs[-1])] or group
+        group = [t for t in group if self.limit(**t.inputs[-1]) >= 4 * sum(x.numel() for x in _results(t))] or group
         for trial in group:
             limit, buffers = self.limit(**trial.inputs[-1]), trial.evidence.buffers
             if buffers >= limit:
@@ -332,7 +349,7 @@ class Rereads(ParallelWork):
             # several launches may read a part each
             loaded = min([sum(f.read_distinct_bytes for f in own), *(f.nbytes for f in own)])
             back = sum(a.bytes if a.op == "load" else a.asked_bytes for a in _read_back(trial))
-            copies = max(0, back - 2 * _float32_bytes(trial.evidence.outputs[-1]))
+            copies = max(0, back - 8 * sum(x.numel() for x in _results(trial)))
             read = (sum(f.read_bytes for f in own) + copies) / max(1, loaded)
             if read > 1.02 * allowed:
                 return self._read_too_often(trial, read, allowed, copies > 0)
@@ -365,10 +382,10 @@ def _read_back(trial: Trial) -> list[Access]:
     return [a for a in accesses([trial], "load") if (a.op == "load" or a.asked_bytes) and a.tensor not in inputs]
 
 
-def _float32_bytes(output: Any) -> int:
-    """Bytes of a float32 tensor with as many numbers as the result has."""
-    results = output if isinstance(output, (list, tuple)) else [output]
-    return sum(4 * x.numel() for x in results if isinstance(x, torch.Tensor))
+def _results(trial: Trial) -> list[torch.Tensor]:
+    """List the tensors that the last call returned."""
+    output = trial.evidence.outputs[-1]
+    return [x for x in (output if isinstance(output, (list, tuple)) else [output]) if isinstance(x, torch.Tensor)]
 
 
 @dataclass

@@ -85,7 +85,7 @@ def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -
 
     arguments: its inputs in order, then `dy`, the gradient of the output, or a list of gradients of the first outputs. There
     is a gradient for each floating-point tensor among the inputs. With `between`, the inputs of another application, that one is made
-    before the way back, which goes through the first one alone.
+    once before and once after, and the way back goes through neither of these: what is shared has no place for three.
     """
     between = arguments.pop("between", None)
     *names, last = arguments
@@ -94,8 +94,9 @@ def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -
     inputs = _leaves([arguments[name] for name in names])
     is_class = isinstance(function, type) and issubclass(function, torch.autograd.Function)
     apply = function.apply if is_class else function
+    _earlier = apply(*_leaves(between)) if between else None
     outputs: Any = apply(*inputs)
-    _alive = apply(*_leaves(between)) if between else None
+    _later = apply(*_leaves(between)) if between else None
     mark()
     if outputs is None:  # not solved yet: there is nothing to go back from
         return None

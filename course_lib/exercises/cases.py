@@ -50,22 +50,22 @@ def against_copy(
     return Speed("copy", Case(drawing.name, "speed", drawing), needed, full=full, none=none, points=points)
 
 
-def fixed(name: str, group: str, /, **arguments: Any) -> Case:
-    """Make a case of plain numbers, the same for every seed."""
-    return Case(name, group, lambda g: dict(arguments))
-
-
 def twice(
     draw: Callable[[torch.Generator], dict[str, Any]], **others: Any
 ) -> Callable[[torch.Generator], dict[str, Any]]:
-    """Extend `draw` with `between`, the inputs of another application that is made before the way back: tensors like the first ones, drawn
-    anew, and the same numbers but for `others`."""
+    """Extend `draw`, whose last argument is dy, with `between`, the inputs of another application before the way back: tensors like the
+    first ones, drawn anew, and the same numbers but for `others`."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
         *inputs, _dy = (draw(g) | others).values()
         return {"between": inputs} | draw(g)
 
     return drawn
+
+
+def fixed(name: str, group: str, /, **arguments: Any) -> Case:
+    """Make a case of plain numbers, the same for every seed."""
+    return Case(name, group, lambda g: dict(arguments))
 
 
 LAYOUTS = ("rows", "columns", "heads", "window", "apart", "steps")

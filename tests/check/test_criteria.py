@@ -592,6 +592,38 @@ def test_a_result_is_stored_once_where_that_is_asked():
     assert again.lost and again.spent == Spent("bytes", "stored", 48, 96, 1.05 * 48, "a case")
 
 
+@pytest.mark.parametrize(
+    "tensor, op, programs, stored, distinct, lost",
+    [
+        ("out", "store", 1, [96], 48, True),
+        ("out", "store", 1, [96], 96, False),  # padding, too
+        ("out", "store", 1, [48, 48], 48, True),
+        ("out", "store", 1, [24, 24], 24, False),  # a half by each launch
+        ("out", "atomic", 1, [192], 48, True),  # one program in a loop
+        ("out", "atomic", 4, [192], 48, False),  # four programs add up
+        ("buffer 1", "store", 1, [96], 48, True),
+        ("buffer 1", "store", 1, [96], 4, False),  # a flag
+        ("buffer 1", "atomic", 1, [96], 4, False),  # a lock
+        ("x", "store", 1, [96], 48, False),
+    ],
+)
+def test_each_element_of_a_result_that_is_a_part_of_a_tensor_is_stored_once(
+    tensor, op, programs, stored, distinct, lost
+):
+    launches = [
+        Launch(
+            "k",
+            (programs, 1, 1),
+            programs,
+            [Access(tensor, op, 3, "p", instructions=4, bytes=nbytes)],
+            [Footprint(tensor, 4800, written_distinct_bytes=distinct)],
+        )
+        for nbytes in stored
+    ]
+    asked = criteria.Traffic(lambda x: 10**6, 1, programs=0, once=True)
+    assert asked.judge(exercise(), [trial(X * 2, group="performance", launches=launches)]).lost == lost
+
+
 def test_a_finding_says_what_was_lost():
     assert says(criteria.Correct("ragged").missed, "criteria.result.missed_on", on="on ragged inputs")
     assert says(criteria.Coalesced("store").missed, "criteria.dense.missed_store")

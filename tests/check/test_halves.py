@@ -1,6 +1,7 @@
 """Exercises with a forward and a backward half: what is kept between them is read off the log, and believed to nobody."""
 
 import dataclasses
+from typing import ClassVar
 
 import pytest
 import torch
@@ -235,26 +236,26 @@ def test_gradients_of_several_outputs_and_of_views():
     assert not out.requires_grad
 
 
-def test_another_application_between_changes_no_gradient_but_that_of_shared_state():
+@pytest.mark.parametrize("shared", ["no", "first", "last", "queue"])
+def test_other_applications_change_no_gradient_but_that_of_shared_state(shared):
     class Kept(torch.autograd.Function):
-        shared = False
+        seen: ClassVar[list[int]] = []
 
         @staticmethod
         def forward(ctx, x, k):
-            ctx.k = Kept.k = k
+            ctx.k = k
+            Kept.seen.append(k)
             return k * x
 
         @staticmethod
         def backward(ctx, dy):
-            return (Kept.k if Kept.shared else ctx.k) * dy, None
+            return {"no": ctx.k, "first": Kept.seen[0], "last": Kept.seen[-1], "queue": Kept.seen.pop(0)}[
+                shared
+            ] * dy, None
 
-    def gradient():
-        x, dy = torch.ones(2), torch.ones(2)
-        return calls.forward_and_backward(Kept, {"between": [x, 5], "x": x, "k": 3, "dy": dy}, lambda: None)[1].tolist()
-
-    assert gradient() == [3, 3]
-    Kept.shared = True
-    assert gradient() == [5, 5]
+    x, dy = torch.ones(2), torch.ones(2)
+    found = calls.forward_and_backward(Kept, {"between": [x, 5], "x": x, "k": 3, "dy": dy}, lambda: None)
+    assert found[1].tolist() == ([3, 3] if shared == "no" else [5, 5])
 
 
 @triton.jit

@@ -140,7 +140,7 @@ class KernelsMadeTheGradients(Criterion):
         if missing:
             return say("flash_backward.kernels_made_the_gradients.not_written", gradients=[*missing])
         arguments = trial.inputs[-1]
-        applications = 2 if "between" in arguments else 1
+        applications = 3 if "between" in arguments else 1  # others before and after this one
         if sum(op.name in PRODUCTS for op in evidence.operations) > 2 * applications:
             return say("flash_backward.kernels_made_the_gradients.torch_multiplies")
         q, k = arguments["q"], arguments["k"]

@@ -171,12 +171,3 @@ def transpose(x):
     for _ in range(3_000):
         out = own(x)
     return out
-
-
-# %% name="more folders than are soon removed" exercise="coalescing.transpose" loses="runs" flags="files and processes"
-import os
-
-
-def transpose(x):
-    for i in range(10_000_000):
-        os.mkdir(str(i))

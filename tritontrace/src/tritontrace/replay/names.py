@@ -78,7 +78,8 @@ def _lower(*kinds: type) -> set[str]:
 # ----------------------------------------------------------------------------------------------------- Triton
 
 OTHERS = {"tensor", "tensor_descriptor", "dtype", "pointer_type", "block_type", "constexpr", "tuple", "PropagateNan"}
-OTHERS |= {"range", "static_range", "condition", "TRITON_MAX_TENSOR_NUMEL", "math", "extra", "target_info"}
+OTHERS |= {"range", "static_range", "condition", "TRITON_MAX_TENSOR_NUMEL"}
+OTHERS |= {"extra", "math", "random", "standard", "target_info"}  # modules
 CUDA = "triton.language.extra.cuda.libdevice"
 FOR_TRITON_ITSELF = {"to_ir", "codegen_name", "mangle", "cache_key_part"}
 
@@ -87,7 +88,7 @@ TRITON = AllowedNames(
     {
         "triton": {"cdiv", "next_power_of_2", "language"},
         "triton.language": _functions("triton.language") | OTHERS & set(vars(tl)),
-        "triton.language.math": _functions("triton.language.math"),
+        **{path: _functions(path) for path in map("triton.language.{}".format, ("math", "random", "standard"))},
         "triton.language.target_info": _functions("triton.language.target_info") - {"current_target"},
         "triton.language.extra": {"cuda", "libdevice"},
         "triton.language.extra.cuda": {"libdevice"},
