@@ -170,7 +170,7 @@ WRONG = [
     wrong("dkdv", "dk from p", [PLAIN], ("tl.dot(ds.to(q.dtype), q, dk", "tl.dot(p.to(q.dtype), q, dk")),
     wrong("dkdv", "no scale at all", [PLAIN], ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634"), ("dk * scale)", "dk)")),
     wrong("dkdv", "exp of an exponent for exp2", [PLAIN], ("tl.exp2(s *", "tl.exp(s *")),
-    wrong("dkdv", "dv from dp", [PLAIN], ("dv = tl.dot(p.to(do.dtype), do, dv, input_precision=\"ieee\")\n", ""), ("        ds = p * (dp", "        dv = tl.dot((p * dp).to(do.dtype), do, dv, input_precision=\"ieee\")\n        ds = p * (dp")),
+    wrong("dkdv", "dv from dp", [PLAIN], ("        dv = tl.dot(p.to(do.dtype), do, dv, input_precision=\"ieee\")\n", ""), ("        ds = p * (dp", "        dv = tl.dot((p * dp).to(do.dtype), do, dv, input_precision=\"ieee\")\n        ds = p * (dp")),
     wrong("dkdv", "dv from q", [PLAIN], ("tl.dot(p.to(do.dtype), do, dv", "tl.dot(p.to(do.dtype), q, dv")),
     wrong("dkdv", "the last tile alone", [PLAIN], ("dv = tl.dot(p.to(do.dtype), do, dv, input", "dv = tl.dot(p.to(do.dtype), do, input"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=32, BLOCK_N=64")),
     wrong("dkdv", "dk and dv swapped", [PLAIN], ("return dk, dv\n    ### END", "return dv, dk\n    ### END")),
