@@ -176,13 +176,13 @@ class Traffic(ParallelWork):
         for launch in trial.evidence.launches:
             each.append(0.0)
             for f in launch.footprints:
-                once, own = f.written_distinct_bytes, [a for a in launch.accesses if a.tensor == f.tensor]
+                once, moves = f.written_distinct_bytes, [a for a in launch.accesses if a.tensor == f.tensor]
                 if not is_result(f.tensor) and (not is_made(f.tensor) or 2 * once < needed):  # smaller ones are flags
                     continue
-                stored = sum(a.bytes * _in_turns(a, launch) for a in own)
+                stored = sum(a.bytes * _in_turns(a, launch) for a in moves)
                 again += max(0, stored - once)
-                each[-1] += min(once, sum(a.bytes for a in own if a.op == "store")) * is_result(f.tensor)
-                stores += [a for a in own if a.op != "load" and (is_result(f.tensor) or stored > once)]
+                each[-1] += min(once, sum(a.bytes for a in moves if a.op == "store")) * is_result(f.tensor)
+                stores += [a for a in moves if a.op != "load" and (is_result(f.tensor) or stored > once)]
         again += max(0, sum(each) - max(needed, *each))  # in several launches
         stored, allowed = needed + again, self.at_most * needed
         if stored <= allowed:

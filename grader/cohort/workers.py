@@ -248,7 +248,7 @@ class Local:
 
 
 def _see_one_gpu(seat: int) -> None:
-    """Have a new worker see one GPU, if there are any."""
+    """Give a new worker one GPU to see, if there are any."""
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus.split(",")[seat % len(gpus.split(","))]

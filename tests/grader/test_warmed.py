@@ -54,6 +54,8 @@ def below(pid):
 def test_verdicts_are_the_same_and_no_host_code_is_near_published_kernels(judge):
     cold = verdicts(judge, FULL, WRONG)
     zygote = judge.zygote.process.pid
+    while Path(f"/proc/{zygote}/comm").read_text() == "bwrap\n":
+        (zygote,) = below(zygote)
     assert below(zygote) == []
     judge.warm([one for one in canary.references(UNIT) if one[0].id == KERNEL.id])
     (warmed,) = below(zygote)

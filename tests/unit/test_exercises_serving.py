@@ -184,7 +184,7 @@ def test_bytes_of_torchs_operations():
 
 
 def test_a_cache_that_copies_is_told_what_it_copies():
-    exercise = caches.kv_cache
+    exercise = rings.kv_cache
     case = next(c for c in exercise.cases if c.group == "performance")
     given = case.arguments(1)
     cat = Operation("cat", [[2, 4, 64, 32], [2, 4, 8, 32]], [2, 4, 72, 32], ["float32"])

@@ -77,7 +77,9 @@ class NamesRaces(Names):
         if not wrong:
             return super().told(found, answers)
         first, others = wrong[:FIRST], wrong[FIRST:]
+        no_number = answers.get("number") is not None and type(answers["number"]) is not int
         return [
+            *([say("hopper.name_races.number")] if no_number else []),
             *super().told(dict.fromkeys(first), answers),
             *([say("hopper.name_races.others", letters=others)] if others else []),
             *([say("hopper.name_races.right", letters=right)] if (right := sorted(found.keys() - {*wrong})) else []),

@@ -230,6 +230,8 @@ WRONG = [
     wrong("dkdv", "torch does it", [KERNEL], source="def dkdv(q, k, v, do, lse, delta, causal=False, scale=None):\n    p = torch.exp((q @ k.mT).float() * q.shape[-1] ** -0.5 - lse[..., None])\n    ds = p * ((do @ v.mT).float() - delta[..., None])\n    return (ds.mT @ q.float()).to(k.dtype), (p.mT @ do.float()).to(v.dtype)\n"),
     # -------------------- dq
     wrong("dq", "dq lacks the scale", [PLAIN], ("dq * scale)", "dq)")),
+    wrong("dq", "dq from p", [PLAIN], ("tl.dot(ds.to(k.dtype), k, dq", "tl.dot(p.to(k.dtype), k, dq")),
+    wrong("dq", "no scale at all", [PLAIN], ("s * (scale * 1.4426950408889634)", "s * 1.4426950408889634"), ("dq * scale)", "dq)")),
     wrong("dq", "no delta", [PLAIN], ("(dp - delta[:, None])", "dp")),
     wrong("dq", "the scale twice", [PLAIN], ("ds = p * (dp - delta[:, None])", "ds = p * (dp - delta[:, None]) * scale")),
     wrong("dq", "ds without p", [PLAIN], ("ds = p * (dp - delta[:, None])", "ds = dp - delta[:, None]")),

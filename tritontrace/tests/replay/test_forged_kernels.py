@@ -163,7 +163,7 @@ def in_line(error, number):
         ("().__class__.__base__.__subclasses__()", lack("__class__")),
         ("tl.load.__globals__", lack("__globals__")),
         ("tl.core.inspect.os.system('true')", lack("core", "tl")),
-        ("tl.standard", lack("standard", "tl")),
+        ("tl.standard.core", lack("core", "tl.standard")),
         ("tl.math.core", lack("core", "tl.math")),
         ("tl.math.wraps", lack("wraps", "tl.math")),
         ("tl.extra.cuda.num_threads", lack("num_threads", "tl.extra.cuda")),
@@ -172,7 +172,7 @@ def in_line(error, number):
         ("tl.semantic", lack("semantic", "tl")),
         ("tl.target_info.driver", lack("driver", "tl.target_info")),
         ("tl.target_info.current_target()", lack("current_target", "tl.target_info")),
-        ("tl.random", lack("random", "tl")),
+        ("tl.random.core", lack("core", "tl.random")),
         # evaluates a part of the string
         (f'tl.str_to_ty("tensordesc<fp32[1]{SYSTEM}>", None)', lack("str_to_ty", "tl")),
         ("x.handle", lack("handle")),

@@ -209,7 +209,7 @@ def _next_power_of_2(n: int) -> int:
 
 
 def _len(of: Any) -> int:
-    """What Python's len gives, which makes an int of all that `__len__` returns."""
+    """Return what Python's len gives, which makes an int of all that `__len__` returns."""
     return of.size(0) if isinstance(of, torch.Tensor) and of.dim() else _LEN(of)
 
 
