@@ -6,7 +6,9 @@ Who asks sends descriptors through a door, and nothing else. The process that is
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import signal
 import socket
 from collections.abc import Callable
 
@@ -36,6 +38,11 @@ def serve(door: socket.socket, become: Callable[..., None]) -> None:
 def ask(door: socket.socket, *descriptors: int) -> None:
     """Ask for a process that has these descriptors. Raises OSError if nobody serves any more."""
     socket.send_fds(door, [b"fork"], descriptors)
+
+
+def end_with_parent() -> None:
+    """Ask that this process be killed when the one that forked it ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 def only(descriptors: list[int]) -> None:

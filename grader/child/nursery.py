@@ -14,9 +14,7 @@ starts by itself, in a sandbox of its own.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -58,7 +56,7 @@ def main() -> None:
 
 
 def _become_zygote(requests: int, replies: int, complaints: int) -> None:
-    ctypes.CDLL(None).prctl(zygote.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    fork_server.end_with_parent()
     os.dup2(complaints, 2)
     os.close(complaints)
     answers = os.fdopen(replies, "wb")

@@ -33,7 +33,7 @@ from typing import IO, Any
 from grader.child import fork_server, sandbox
 
 GRACE = 20.0  # seconds that a reply may take beyond the child's own limit; starting a zygote takes some
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 MEMORY = 4 << 30  # bytes of address space that a child may add
 REMOVING = 2.0  # seconds on the clock that a reply waits until what a child has written is gone
 WAITING = 3.0  # seconds on the clock that a recorder may sleep; a replayer, which runs no host code, waits for compilers alone
@@ -228,7 +228,7 @@ class WarmReplayer:
         if self.pid == 0:
             try:
                 fork_server.only([asked, answered])
-                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                fork_server.end_with_parent()
                 _trace(parts)
                 serve(os.fdopen(asked, "rb"), os.fdopen(answered, "wb"))
             finally:
@@ -289,7 +289,7 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
     def prepare() -> None:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
         os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = folder
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        fork_server.end_with_parent()
         sandbox.confine(folder, cpu_seconds=math.ceil(seconds), compiles=not recording, without=order["without"])
         if recording:
             modules: dict[str, Any] = sys.modules

@@ -9,7 +9,6 @@ executing Python anew (child/nursery.py), or inherit from one that did.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import select
@@ -22,7 +21,6 @@ from typing import Any
 
 from grader.child import fork_server
 
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
 given: list[int] = []
 """Descriptors that this process was given when it was forked as a worker."""
 
@@ -97,7 +95,7 @@ class WorkerProcess:
 def _work(descriptor: int, *those: int) -> None:
     """Call what this worker is asked to, until nobody is left to ask."""
     given[:] = those
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    fork_server.end_with_parent()
     connection = Connection(descriptor)
     while True:
         try:
